@@ -1,0 +1,38 @@
+# make train: set everything up, then do the main job.   make test: the same set-up, then every test.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: setup train test lint format bench docs clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml tools/setup_env.py
+	$(PYTHON) tools/setup_env.py $(VENV)
+	@touch $(STAMP)
+
+train: setup
+	$(BIN)/egomap demo
+
+test: setup
+	$(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup
+	$(BIN)/egomap bench
+
+docs: setup
+	$(BIN)/python -m pip install -q -e ".[docs]"
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) build site .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,101 @@
+"""Settings as frozen dataclasses, shared by every layer above; plain Python, no heavy imports.
+
+What comes in: numbers and names from a person (command line, Python, a JSON file). What goes out: values that
+are checked once, by `validate()`, with a sentence that says what was got and what was expected.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+Task = Literal["labyrinth", "find-return", "ordered-items"]
+TASKS: tuple[Task, ...] = ("labyrinth", "find-return", "ordered-items")
+
+OBSERVATION_HEIGHT = 64
+OBSERVATION_WIDTH = 112
+FRAME_SKIP = 4
+NUM_ACTIONS = 5
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise a ValueError with `message` unless `condition` holds."""
+    if not condition:
+        raise ValueError(message)
+
+
+@dataclass(frozen=True)
+class Camera:
+    """A pinhole camera over an image of height x width pixels.
+
+    Convention: pixel (u, v) is column u from the left, row v from the top; its centre is at (u + 0.5, v + 0.5).
+    Camera axes: x right, y down, z forward. `right = z * (u + 0.5 - cx) / fx`, `down = z * (v + 0.5 - cy) / fy`.
+    """
+
+    width: int
+    height: int
+    fx: float
+    fy: float
+    cx: float
+    cy: float
+
+    @staticmethod
+    def from_fov(width: int, height: int, *, horizontal: float, vertical: float) -> Camera:
+        """The camera of an image with these full opening angles (radians) and its axis through the centre."""
+        return Camera(
+            width=width,
+            height=height,
+            fx=width / 2 / math.tan(horizontal / 2),
+            fy=height / 2 / math.tan(vertical / 2),
+            cx=width / 2,
+            cy=height / 2,
+        )
+
+    def resized(self, width: int, height: int) -> Camera:
+        """The same camera after its image has been scaled to width x height."""
+        across, down = width / self.width, height / self.height
+        return Camera(width, height, self.fx * across, self.fy * down, self.cx * across, self.cy * down)
+
+
+@dataclass(frozen=True)
+class ScenarioConfig:
+    """What `egomap generate` makes: one task, one maze size, a training and a test split."""
+
+    task: Task = "labyrinth"
+    """Which of the paper's task families."""
+    size: int = 9
+    """Cells along each side of the square maze, 3 to 21 (paper: 5 to 13; ordered items: 5)."""
+    items: int = 4
+    """Items to collect in order, 2 to 8; only for ordered-items (paper: 4 and 6)."""
+    cell: int = 128
+    """Side of a cell in map units, 96 to 512 (the authors: 128; ordered items 160)."""
+    wall_probability: float = 0.6
+    """Probability that an inner wall is there before the paths are carved, 0 to 1."""
+    train: int = 256
+    """Training layouts (paper: 256)."""
+    test: int = 64
+    """Held-out test layouts, disjoint from the training ones (paper: 64)."""
+    seed: int = 0
+    """The same seed gives the same bytes on any machine."""
+
+    def validate(self) -> ScenarioConfig:
+        """Return self, or raise a ValueError that says which value is out of range."""
+        require(self.task in TASKS, f"task must be one of {', '.join(TASKS)}; got {self.task!r}.")
+        require(3 <= self.size <= 21, f"size must be 3 to 21 cells; got {self.size}.")
+        require(2 <= self.items <= 8, f"items must be 2 to 8; got {self.items}.")
+        require(96 <= self.cell <= 512, f"cell must be 96 to 512 map units; got {self.cell}.")
+        require(
+            0.0 <= self.wall_probability <= 1.0,
+            f"wall-probability must be between 0 and 1; got {self.wall_probability}.",
+        )
+        require(0 <= self.train <= 9999, f"train must be 0 to 9999 layouts; got {self.train}.")
+        require(0 <= self.test <= 9999, f"test must be 0 to 9999 layouts; got {self.test}.")
+        require(self.train + self.test > 0, "train and test are both 0: there is nothing to generate.")
+        require(0 <= self.seed < 2**63, f"seed must be a non-negative 63-bit integer; got {self.seed}.")
+        return self
+
+    @property
+    def extent(self) -> float:
+        """Side of the arena in map units; the arena is centred on the origin."""
+        return float(self.size * self.cell)

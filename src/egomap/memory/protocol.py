@@ -1,0 +1,78 @@
+"""What every memory is to the rest of the package: three methods over an opaque state.
+
+What comes in: features of the current view, depth, pose and ego-motion. What goes out: one vector per
+environment for the policy and value heads, and the next state. A trainer stores states, hands them back and
+never looks inside; so a user's own memory works with everything here if it has these methods.
+
+Time convention: `episode_start[t, n]` is True when input t is the first of an episode; the state is set to the
+initial one *before* input t is taken in. Axes: T time, N environments; time first.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+MemoryState = tuple[Tensor, ...]
+"""Opaque to everyone but the memory; each tensor has the environment axis N first."""
+
+MemoryTrace = dict[str, Tensor]
+"""Filled on request with what can be shown: `map`, `attention`, `query_position`, `beta`, ... by name."""
+
+
+class MemoryInputs(NamedTuple):
+    """One observation of N environments, or with a leading T axis a sequence of them."""
+
+    features: Tensor
+    """(..., C, Hf, Wf) feature map of the view, before its last ReLU."""
+    depth: Tensor
+    """(..., H, W) forward distance in map units; non-finite where unknown."""
+    pose: Tensor
+    """(..., 3) x, y (map units, world frame), phi (radians, counter-clockwise from +x)."""
+    ego_motion: Tensor
+    """(..., 3) dx, dy, dphi since the previous observation, in the previous ego frame (x right, y forward)."""
+
+
+class TensorSpec(NamedTuple):
+    """Shape (without the environment axis) and dtype of one tensor of a state."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+class Memory(Protocol):
+    """The protocol; implemented by `RecurrentMemory`, `NeuralMapMemory` and `EgoMapMemory`."""
+
+    output_size: int
+
+    @property
+    def state_spec(self) -> tuple[TensorSpec, ...]:
+        """Shapes and dtypes of the state's tensors, before any is made."""
+        ...
+
+    def initial_state(self, n: int) -> MemoryState:
+        """The state of `n` environments at the start of an episode."""
+        ...
+
+    def step(
+        self, inputs: MemoryInputs, state: MemoryState, *, trace: MemoryTrace | None = None
+    ) -> tuple[Tensor, MemoryState]:
+        """One step: inputs (N, ...) -> output (N, output_size), next state."""
+        ...
+
+    def unroll(
+        self, inputs: MemoryInputs, state: MemoryState, episode_start: Tensor
+    ) -> tuple[Tensor, MemoryState]:
+        """A sequence: inputs (T, N, ...), episode_start (T, N) bool -> output (T, N, output_size), last state."""
+        ...
+
+
+def reset_state(memory: Memory, state: MemoryState, episode_start: Tensor) -> MemoryState:
+    """The state with the rows where `episode_start` (N,) is True set to the initial state."""
+    initial = memory.initial_state(episode_start.shape[0])
+    return tuple(
+        torch.where(episode_start.view(-1, *(1,) * (old.dim() - 1)), new.to(old), old)
+        for old, new in zip(state, initial, strict=True)
+    )

@@ -1,0 +1,109 @@
+"""A layout: one maze with the places of one task, and its JSON form and hash. Pure data, no engine.
+
+Convention: cell (column, row) counts from the south-west corner; column runs east (+x), row runs north (+y).
+The arena is centred on the origin, so cell (c, r) of a size-s maze with cells of side w has its centre at
+((c + 0.5) * w - s * w / 2, (r + 0.5) * w - s * w / 2) in map units.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+from egomap.config import TASKS, Task, require
+
+
+class Cell(NamedTuple):
+    """One square of the maze."""
+
+    column: int
+    row: int
+
+
+class Wall(NamedTuple):
+    """The inner wall between two neighbouring cells; `first` is the western or the southern one."""
+
+    first: Cell
+    second: Cell
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One maze and the task's places in it.
+
+    `goals` are the cells to visit, in order: labyrinth (exit,), find-return (red, green), ordered-items
+    (item 1, ..., item k). In find-return the green pillar stands in the start cell: goals[1] == start.
+    """
+
+    task: Task
+    size: int
+    cell: int
+    walls: tuple[Wall, ...]
+    start: Cell
+    goals: tuple[Cell, ...]
+
+    def center(self, cell: Cell) -> tuple[float, float]:
+        """World x, y (map units) of the middle of `cell`."""
+        half = self.size * self.cell / 2
+        return ((cell.column + 0.5) * self.cell - half, (cell.row + 0.5) * self.cell - half)
+
+    def cell_at(self, x: float, y: float) -> Cell:
+        """The cell that holds the world point (x, y); points on or beyond the border go to the nearest cell."""
+        half = self.size * self.cell / 2
+        column, row = (int((v + half) // self.cell) for v in (x, y))
+        return Cell(min(max(column, 0), self.size - 1), min(max(row, 0), self.size - 1))
+
+    def neighbours(self, cell: Cell) -> list[Cell]:
+        """The cells that one can walk to from `cell`: east, north, west, south where no wall is."""
+        blocked = self._blocked
+        found = []
+        for dc, dr in ((1, 0), (0, 1), (-1, 0), (0, -1)):
+            other = Cell(cell.column + dc, cell.row + dr)
+            inside = 0 <= other.column < self.size and 0 <= other.row < self.size
+            if inside and Wall(min(cell, other), max(cell, other)) not in blocked:
+                found.append(other)
+        return found
+
+    @property
+    def _blocked(self) -> frozenset[Wall]:
+        cached = self.__dict__.get("_blocked_cache")
+        if cached is None:
+            cached = frozenset(self.walls)
+            object.__setattr__(self, "_blocked_cache", cached)
+        return cast("frozenset[Wall]", cached)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists and numbers; `from_json` is its inverse."""
+        return {
+            "task": self.task,
+            "size": self.size,
+            "cell": self.cell,
+            "walls": [[*wall.first, *wall.second] for wall in self.walls],
+            "start": list(self.start),
+            "goals": [list(goal) for goal in self.goals],
+        }
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Layout:
+        """Read what `to_json` wrote; raise ValueError if it is not a layout."""
+        try:
+            layout = Layout(
+                task=data["task"],
+                size=int(data["size"]),
+                cell=int(data["cell"]),
+                walls=tuple(Wall(Cell(a, b), Cell(c, d)) for a, b, c, d in data["walls"]),
+                start=Cell(*data["start"]),
+                goals=tuple(Cell(*goal) for goal in data["goals"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"this is not a layout: {error!r}") from error
+        require(layout.task in TASKS, f"this layout has an unknown task: {layout.task!r}.")
+        return layout
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the canonical JSON: equal layouts, equal hashes."""
+        canonical = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()

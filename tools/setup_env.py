@@ -1,0 +1,60 @@
+"""Create the virtual environment and install egomap into it, with a CPU build of torch where no GPU is.
+
+Usage: python tools/setup_env.py VENV
+
+The order matters: torch first, then the package, so that nothing pulls gigabytes of CUDA libraries onto a
+machine that cannot use them. Three sources are tried without a GPU: a wheel that pip was told of
+(PIP_FIND_LINKS or pip's own configuration), uv's knowledge of PyTorch's CPU builds, and plain pip.
+"""
+
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+TORCH = "torch>=2.4,<2.13.1"
+EXTRAS = ".[kernels,dev]"
+
+
+def succeeds(*command: str | Path, quiet: bool = False) -> bool:
+    output = subprocess.DEVNULL if quiet else None
+    return subprocess.run([str(part) for part in command], cwd=PROJECT, stdout=output, stderr=output).returncode == 0
+
+
+def install_torch(python: Path) -> None:
+    if succeeds(python, "-c", "import torch", quiet=True):
+        return
+    pip = (python, "-m", "pip", "install", "-q")
+    if shutil.which("nvidia-smi"):
+        return  # the package's own requirement brings the CUDA build
+    if succeeds(*pip, "--no-index", "--no-deps", TORCH, quiet=True):
+        return
+    if succeeds(*pip, "uv", quiet=True) and succeeds(
+        python, "-m", "uv", "pip", "install", "-q", "--python", python, "--torch-backend", "cpu", TORCH, quiet=True
+    ):
+        return
+    print("No CPU build of torch could be had; pip's default build follows, and it is large.", flush=True)
+
+
+def main() -> int:
+    if len(sys.argv) != 2:
+        print(__doc__)
+        return 2
+    if sys.version_info < (3, 11):
+        print(f"egomap needs Python 3.11 or newer; this is {sys.version.split()[0]}. Try: make PYTHON=python3.11")
+        return 2
+    folder = Path(sys.argv[1])
+    python = folder.absolute() / "bin" / "python"
+    if not python.exists():
+        print(f"Creating {folder} ...", flush=True)
+        venv.create(folder, with_pip=True)
+    print("Installing torch (CPU build where there is no GPU) ...", flush=True)
+    install_torch(python)
+    print("Installing egomap and its dependencies (about a minute) ...", flush=True)
+    return 0 if succeeds(python, "-m", "pip", "install", "-q", "-e", EXTRAS) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
