@@ -1,0 +1,128 @@
+"""Flat recurrent memory: the paper's baseline, a GRU (or LSTM) over view and ego-motion.
+
+What comes in: features of the view and the ego-motion (`MemoryInputs`). What goes out: the hidden state h_t for
+the heads. Paper: section 3 (f_r), section 4 (the baseline gets dx, dy, sin, cos) and appendix "Architectures",
+Baseline Model. The time loop itself is in `cores`. It deliberately ignores depth and pose.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from egomap.memory.cores import GRUCore, LSTMCore
+from egomap.memory.protocol import MemoryInputs, MemoryState, MemoryTrace, TensorSpec
+
+__all__ = [
+    "EGO_MOTION_FEATURES",
+    "MOTION_UNIT",
+    "GRUCore",
+    "LSTMCore",
+    "RecurrentMemory",
+    "ego_motion_features",
+]
+
+MOTION_UNIT = 32.0
+"""Map units that dx and dy are divided by: about the farthest a Doom player gets in one decision (33.3)."""
+
+EGO_MOTION_FEATURES = 4
+
+
+def ego_motion_features(ego_motion: Tensor, unit: float = MOTION_UNIT) -> Tensor:
+    """What the paper gives its baseline beside the view: dx, dy, sin dphi, cos dphi.
+
+    Args:
+        ego_motion: (..., 3) dx, dy (map units), dphi (radians), in the previous ego frame.
+        unit: dx and dy are divided by it. Choice: the paper states no unit; raw map units would be 30 times
+            the scale of every other input of the layer.
+
+    Returns:
+        (..., 4) dx / unit, dy / unit, sin dphi, cos dphi.
+    """
+    dphi = ego_motion[..., 2:]
+    return torch.cat((ego_motion[..., :2] / unit, dphi.sin(), dphi.cos()), -1)
+
+
+class RecurrentMemory(nn.Module):
+    """The paper's baseline: view and ego-motion through one layer into a GRU (or LSTM).
+
+    ReLU(features), flattened (paper: 640 values), and four ego-motion features -> FC 128, ReLU -> GRU 128.
+    Depth and pose are not looked at: the baseline sees depth only through the features of the RGBD view.
+    Choice: features are flattened place by place (rows, columns, channels), which is a view of a
+    channels-last tensor; the order only permutes the columns of the layer.
+
+    Shapes: features (..., C, Hf, Wf), ego_motion (..., 3) -> output (..., hidden_size).
+    """
+
+    def __init__(
+        self,
+        feature_shape: tuple[int, int, int] = (16, 4, 10),
+        *,
+        hidden_size: int = 128,
+        cell: Literal["gru", "lstm"] = "gru",
+        motion_unit: float = MOTION_UNIT,
+    ):
+        super().__init__()
+        if cell not in ("gru", "lstm"):
+            raise ValueError(f"cell must be 'gru' or 'lstm'; got {cell!r}.")
+        if motion_unit <= 0:
+            raise ValueError(f"motion_unit must be a positive length; got {motion_unit}.")
+        self.feature_shape, self.motion_unit = tuple(feature_shape), float(motion_unit)
+        self.output_size = hidden_size
+        channels, rows, columns = feature_shape
+        self.reduce = nn.Linear(channels * rows * columns + EGO_MOTION_FEATURES, hidden_size)
+        nn.init.orthogonal_(self.reduce.weight, gain=2**0.5)
+        nn.init.zeros_(self.reduce.bias)
+        self.core: GRUCore | LSTMCore = (GRUCore if cell == "gru" else LSTMCore)(hidden_size, hidden_size)
+
+    @property
+    def state_spec(self) -> tuple[TensorSpec, ...]:
+        """Hidden state (H,), for an LSTM also its cell (H,)."""
+        spec = TensorSpec((self.output_size,), self.core.weight_hh.dtype)
+        return (spec,) * self.core.states
+
+    def initial_state(self, n: int) -> MemoryState:
+        """Zeros."""
+        return self.core.initial_state(n)
+
+    def step(
+        self, inputs: MemoryInputs, state: MemoryState, *, trace: MemoryTrace | None = None
+    ) -> tuple[Tensor, MemoryState]:
+        """One step: features (N, C, Hf, Wf), ego_motion (N, 3) -> hidden (N, H), next state."""
+        x = self._input(inputs, axes=1)
+        if isinstance(self.core, GRUCore):
+            state = (self.core.step(x, state[0]),)
+        else:
+            state = self.core.step(x, *state)
+        if trace is not None:
+            trace["hidden"] = state[0]
+        return state[0], state
+
+    def unroll(
+        self, inputs: MemoryInputs, state: MemoryState, episode_start: Tensor
+    ) -> tuple[Tensor, MemoryState]:
+        """T steps: features (T, N, C, Hf, Wf), ego_motion (T, N, 3) -> hidden (T, N, H), last state."""
+        x = self._input(inputs, axes=2)
+        if isinstance(self.core, GRUCore):
+            out, *last = self.core.unroll(x, state[0], episode_start)
+        else:
+            out, *last = self.core.unroll(x, state[0], state[1], episode_start)
+        return out, tuple(last)
+
+    def _input(self, inputs: MemoryInputs, *, axes: int) -> Tensor:
+        """(..., H): what enters the core, for one step (axes = 1) or a sequence (axes = 2)."""
+        features, motion = inputs.features, inputs.ego_motion
+        lead = tuple(features.shape[:axes])
+        if features.shape != (*lead, *self.feature_shape):
+            raise ValueError(
+                f"features must be ({'T, N' if axes == 2 else 'N'}, *{self.feature_shape}); "
+                f"got {tuple(features.shape)}."
+            )
+        if motion.shape != (*lead, 3):
+            raise ValueError(f"ego_motion must be {(*lead, 3)} like the features; got {tuple(motion.shape)}.")
+        flat = features.movedim(-3, -1).flatten(-3)  # (..., Hf * Wf * C)
+        motion = ego_motion_features(motion, self.motion_unit).to(flat.dtype)
+        return F.relu(self.reduce(torch.cat((F.relu(flat), motion), -1)))
