@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Task = Literal["labyrinth", "find-return", "ordered-items"]
 TASKS: tuple[Task, ...] = ("labyrinth", "find-return", "ordered-items")
@@ -99,3 +99,68 @@ class ScenarioConfig:
     def extent(self) -> float:
         """Side of the arena in map units; the arena is centred on the origin."""
         return float(self.size * self.cell)
+
+
+Similarity = Literal["cosine", "l1"]
+Anchor = Literal["world", "start"]
+MapFrame = Literal["global", "ego"]
+
+
+@dataclass(frozen=True)
+class MapSettings:
+    """The spatial memory of EgoMap: its grid, how it is written and how it is read (the paper's section 3)."""
+
+    channels: int = 16
+    """Channels of the map, as many as the mapped features have (paper: 16)."""
+    map_size: int = 24
+    """Cells along each side of the square map, 12 or more (paper: 24)."""
+    extent: float = 1382.4
+    """Side of the square that the map covers, in map units: the arena plus 20 % (here 9 cells of 128)."""
+    alpha: float = 0.9
+    """Weight of the old map where old and new features meet, 0 to 1 (paper: 0.9)."""
+    anchor: Anchor = "world"
+    """Centre of the map: the world's origin, or the pose at the start of the episode."""
+    map_frame: MapFrame = "global"
+    """Frame that the map is kept in: global, or ego, the naive map that is warped at every step."""
+    use_global_read: bool = True
+    """Summarise the whole map by a CNN for the recurrent layer (ablation: no global read)."""
+    use_query: bool = True
+    """Read a context from the map by attention (ablation: no query)."""
+    use_beta: bool = True
+    """Let the query set the softmax's inverse temperature, at least 1 (ablation: no query temperature)."""
+    use_query_position: bool = True
+    """Add the attended x, y in (-1, 1) to the context (ablation: no query position)."""
+    similarity: Similarity = "cosine"
+    """How a query is compared with a cell: cosine, or l1, the negative sum of absolute differences."""
+    write_gradient_steps: int | None = None
+    """How many writes back a gradient goes: None for all of them, 0 for none, k for the last k at most. Choice:
+    the gradient is cut before every k-th write counted from the episode's start."""
+
+    def validate(self) -> MapSettings:
+        """Return self, or raise a ValueError that says which value is out of range."""
+        require(self.channels >= 1, f"channels must be 1 or more; got {self.channels}.")
+        require(self.map_size >= 12, f"map-size must be 12 or more for the global read; got {self.map_size}.")
+        require(
+            math.isfinite(self.extent) and self.extent > 0,
+            f"extent must be a positive length; got {self.extent}.",
+        )
+        require(0.0 <= self.alpha <= 1.0, f"alpha must be between 0 and 1; got {self.alpha}.")
+        for name, value, allowed in (
+            ("anchor", self.anchor, get_args(Anchor)),
+            ("map-frame", self.map_frame, get_args(MapFrame)),
+            ("similarity", self.similarity, get_args(Similarity)),
+        ):
+            require(value in allowed, f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
+        steps = self.write_gradient_steps
+        require(steps is None or steps >= 0, f"write-gradient-steps must be 0 or more, or None; got {steps}.")
+        return self
+
+    @property
+    def num_cells(self) -> int:
+        """Cells of the map."""
+        return self.map_size**2
+
+    @property
+    def context_size(self) -> int:
+        """Values of the context: features and position (paper: 16 + 2), or 0 without a query."""
+        return (self.channels + 2 * self.use_query_position) if self.use_query else 0

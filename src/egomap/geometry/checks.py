@@ -1,0 +1,65 @@
+"""Argument checks of the geometry functions and the memories built on them.
+
+What comes in: tensors and numbers as a caller gave them. What goes out: nothing, or a ValueError that says
+what was got, what was expected and what to do. Shapes are checked always (free); values only eagerly, for a
+check of values has to wait for the device and would cut a graph that `torch.compile` records.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def require_shape(
+    name: str, tensor: Tensor, trailing: tuple[int | None, ...], *, leading: int | None = None
+) -> None:
+    """Raise a ValueError unless `tensor` ends in the axes `trailing`.
+
+    Args:
+        name: What the message calls the tensor.
+        tensor: The tensor to look at.
+        trailing: Sizes of the last axes; None stands for any size.
+        leading: How many axes come before them; None allows any number.
+
+    Raises:
+        ValueError: With the shape that was got and the one that was expected.
+    """
+    shape = tuple(tensor.shape)
+    known = len(trailing)
+    fits = len(shape) >= known if leading is None else len(shape) == known + leading
+    if fits and known:
+        fits = all(want is None or want == got for want, got in zip(trailing, shape[-known:], strict=True))
+    if not fits:
+        before = "..." if leading is None else ", ".join("*" * leading)
+        after = ", ".join("*" if want is None else str(want) for want in trailing)
+        expected = ", ".join(part for part in (before, after) if part)
+        raise ValueError(f"{name} must have shape ({expected}); got {shape}.")
+
+
+def check_observation(depth: Tensor, pose: Tensor) -> None:
+    """Raise a ValueError if a depth is negative or a pose is not finite; does nothing while compiling.
+
+    Args:
+        depth: (...) forward distances; 0 and non-finite values mean unknown and are allowed.
+        pose: (..., 3) x, y, phi.
+
+    Raises:
+        ValueError: Naming the first offence.
+    """
+    if torch.compiler.is_compiling():
+        return
+    # One reduction and one look at the result; which of the two it was is found out only after a failure.
+    # (0 * pose is 0 where pose is finite and NaN elsewhere.)
+    if bool(((depth < 0).sum() + (pose * 0.0).sum()) == 0):
+        return
+    if not bool(torch.isfinite(pose).all()):
+        count = int((~torch.isfinite(pose)).any(-1).sum())
+        raise ValueError(
+            f"pose must be finite (x, y in map units, phi in radians); got {count} non-finite poses."
+        )
+    lowest = float(depth[depth < 0].min())
+    raise ValueError(
+        f"depth must be a forward distance in map units, above 0 where it is known and 0 or non-finite where "
+        f"it is not; got {lowest:.4g}. Is it a raw or normalised depth buffer? Convert it first."
+    )
