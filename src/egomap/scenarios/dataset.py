@@ -1,0 +1,388 @@
+"""Scenario sets: a training and a test split of one task as files that stand alone.
+
+What comes in: a `ScenarioConfig`, or a folder. What goes out: a `ScenarioSet`, and a folder with one WAD and one
+.cfg per split, a manifest and a picture. Everything is a function of the settings: same settings, same bytes.
+A folder is written whole or not at all, and read only if every file is as the manifest says. No engine is opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from egomap.config import ScenarioConfig
+from egomap.scenarios import sheet
+from egomap.scenarios.layout import Layout
+from egomap.scenarios.maze import make_maze, stream
+from egomap.scenarios.tasks import EPISODE_TICS, FAMILIES, LIVING_REWARD, behavior, solvable, things
+from egomap.scenarios.udmf import textmap
+from egomap.scenarios.wad import Lump, write_wad
+
+FORMAT_VERSION = 1
+"""Counts up whenever the same settings would give other bytes."""
+MANIFEST = "manifest.json"
+PICTURE = "layouts.png"
+
+Split = Literal["train", "test"]
+SPLITS: tuple[Split, ...] = ("train", "test")
+
+# Draws without a new layout before a set is declared impossible: with one acceptable layout in 500 draws (far
+# worse than any measured: 8 items in 3 x 3 cells, 1 in 70), giving up by mistake has a chance of e^-80.
+MAX_DRAWS = 40_000
+
+CFG = """\
+# {title}, {size} x {size} cells: {split} split, {count} layouts. Written by egomap.
+# {rule}
+# Layouts are maps {first} to {last}: set_doom_map, set_seed, then new_episode.
+# USER1 counts the goals reached; USER2 is 0 while running or timed out, 1 solved, 2 failed.
+
+doom_scenario_path = {wad}
+doom_map = {first}
+doom_skill = 5
+mode = PLAYER
+
+living_reward = {living_reward}
+episode_start_time = 10
+episode_timeout = {tics}
+
+available_buttons = {{ TURN_LEFT TURN_RIGHT MOVE_FORWARD MOVE_BACKWARD }}
+available_game_variables = {{ POSITION_X POSITION_Y ANGLE USER1 USER2 }}
+
+screen_resolution = RES_320X180
+screen_format = RGB24
+depth_buffer_enabled = true
+window_visible = false
+sound_enabled = false
+render_hud = false
+render_weapon = false
+render_crosshair = false
+render_decals = false
+render_particles = false
+render_messages = false
+"""
+
+
+@dataclass(frozen=True)
+class ScenarioSet:
+    """A generated set: where its files are and which layouts they hold."""
+
+    folder: Path
+    config: ScenarioConfig
+    layouts: dict[str, tuple[Layout, ...]]
+    """Split name ("train", "test") to its layouts; layout i of a split is map `map_name(i)` of its WAD."""
+
+    def wad(self, split: str) -> Path:
+        """The split's WAD file."""
+        return self._file(split, "wad")
+
+    def cfg(self, split: str) -> Path:
+        """The split's ViZDoom configuration file."""
+        return self._file(split, "cfg")
+
+    def map_name(self, index: int) -> str:
+        """The name of layout `index` (from 0) in its WAD: MAP01, ..., MAP99, MAP100, ..."""
+        return map_name(index)
+
+    def _file(self, split: str, suffix: str) -> Path:
+        if not self.layouts.get(split):
+            present = ", ".join(name for name in SPLITS if self.layouts.get(name))
+            raise ValueError(f"{self.folder} has no {split!r} split; it has: {present}.")
+        return self.folder / f"{split}.{suffix}"
+
+
+def map_name(index: int) -> str:
+    """The name of map `index` (from 0)."""
+    return f"MAP{index + 1:02d}"
+
+
+def draw_layouts(
+    config: ScenarioConfig, progress: Callable[[int, int], None] | None = None
+) -> dict[str, tuple[Layout, ...]]:
+    """Draw the layouts of both splits: all distinct, every goal reachable.
+
+    The test split is drawn first, so that it stays the same when more training layouts are asked for.
+
+    Raises:
+        ValueError: So many distinct layouts could not be found.
+    """
+    goals = FAMILIES[config.task].goal_count(config)
+    if goals + 1 > config.size**2:
+        raise ValueError(f"{goals} goals and a start need more than {config.size} x {config.size} cells.")
+    total = config.train + config.test
+    seen: set[Layout] = set()
+    layouts: dict[str, tuple[Layout, ...]] = {}
+    for split, count in (("test", config.test), ("train", config.train)):
+        found: list[Layout] = []
+        draw = idle = 0
+        while len(found) < count:
+            layout = _draw(config, goals, split, draw)
+            draw += 1
+            if layout not in seen and solvable(layout):
+                seen.add(layout)
+                found.append(layout)
+                idle = 0
+                if progress:
+                    progress(len(seen), total)
+            else:
+                idle += 1
+                if idle >= MAX_DRAWS:
+                    raise ValueError(
+                        f"only {len(seen)} distinct solvable layouts were found for {config.task} of size "
+                        f"{config.size}, but train + test asks for {total}; ask for fewer or for a larger size."
+                    )
+        layouts[split] = tuple(found)
+    return {split: layouts[split] for split in SPLITS}
+
+
+def generate(
+    config: ScenarioConfig, out: Path, *, progress: Callable[[int, int], None] | None = None
+) -> ScenarioSet:
+    """Make the set that `config` describes in the folder `out`.
+
+    Args:
+        config: Task, size, numbers of layouts, seed.
+        out: A folder that does not exist yet or is empty, or one that holds this very set, which is then reused.
+        progress: Called with (layouts made, layouts in all).
+
+    Raises:
+        ValueError: Settings out of range, too many layouts for the size, or a folder with something else in it.
+    """
+    config.validate()
+    out = Path(out)
+    if out.exists():
+        _require_usable(out)
+    layouts = draw_layouts(config, progress)
+    files = _split_files(config, layouts)
+    manifest = _manifest(config, layouts, files)
+    if not _is_empty(out):
+        _require_same(out, manifest)
+        return load(out)
+
+    out.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        # mkdtemp makes private folders; a set is as readable as any other file of the user.
+        made.chmod(0o755)
+        for name, data in {**files, MANIFEST: manifest}.items():
+            _write(made / name, data)
+        sheet.save_sheet(config, layouts, made / PICTURE)
+        _sync(made / PICTURE)
+        _sync(made)
+        _move_into_place(made, out, manifest)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return ScenarioSet(out, config, layouts)
+
+
+def load(folder: Path) -> ScenarioSet:
+    """Read a set back after checking each of its files.
+
+    Raises:
+        ValueError: There is no set in `folder`, it is of another format version, or a file is missing or changed.
+    """
+    folder = Path(folder)
+    manifest = _read_manifest(folder)
+    try:
+        config = ScenarioConfig(**manifest["config"]).validate()
+        layouts = {
+            split: tuple(Layout.from_json(entry["layout"]) for entry in manifest["layouts"][split])
+            for split in SPLITS
+        }
+        counted = {split: len(layouts[split]) for split in SPLITS}
+        files = dict(manifest["files"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"{folder / MANIFEST} is not the manifest of a scenario set: {error}") from error
+    if counted != {"train": config.train, "test": config.test}:
+        raise ValueError(f"{folder / MANIFEST} lists {counted} layouts, not what its own settings say.")
+    expected = {f"{split}.{suffix}" for split in SPLITS if counted[split] for suffix in ("wad", "cfg")}
+    if set(files) != expected:
+        raise ValueError(f"{folder / MANIFEST} lists the files {sorted(files)}, expected {sorted(expected)}.")
+    for name, digest in files.items():
+        try:
+            data = (folder / name).read_bytes()
+        except OSError as error:
+            raise ValueError(f"{folder / name} cannot be read: {error.strerror}.") from error
+        if _sha256(data) != digest:
+            raise ValueError(f"{folder / name} is truncated or changed: its SHA-256 is not the manifest's.")
+    return ScenarioSet(folder, config, layouts)
+
+
+def cache_folder() -> Path:
+    """Where generated sets are kept: EGOMAP_CACHE, else XDG_CACHE_HOME/egomap, else ~/.cache/egomap."""
+    if own := os.environ.get("EGOMAP_CACHE"):
+        return Path(own)
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base) / "egomap"
+    return Path.home() / ".cache" / "egomap"
+
+
+def default_set(config: ScenarioConfig) -> ScenarioSet:
+    """The set of `config`, generated into the cache folder the first time it is asked for.
+
+    Several processes may ask at once: each makes its own copy, the first to finish puts it in place, the others
+    use that one.
+    """
+    config.validate()
+    key = _sha256(_canonical({"format": FORMAT_VERSION, "config": asdict(config)}))[:12]
+    folder = cache_folder() / "scenarios" / f"{config.task}-{config.size}-{key}"
+    if not _is_empty(folder):
+        try:
+            return load(folder)
+        except ValueError as error:
+            raise ValueError(f"{error} Delete {folder} and it will be made again.") from error
+    return generate(config, folder)
+
+
+def _draw(config: ScenarioConfig, goals: int, split: str, draw: int) -> Layout:
+    rng = stream(
+        "egomap layout", config.task, config.size, goals, config.wall_probability, config.seed, split, draw
+    )
+    walls = make_maze(rng, config.size, config.wall_probability)
+    start, places = FAMILIES[config.task].place(rng, config.size, goals)
+    return Layout(config.task, config.size, config.cell, walls, start, places)
+
+
+def _split_files(config: ScenarioConfig, layouts: dict[str, tuple[Layout, ...]]) -> dict[str, bytes]:
+    """The WAD and .cfg of each split that has layouts."""
+    family = FAMILIES[config.task]
+    files: dict[str, bytes] = {}
+    for split in SPLITS:
+        if not layouts[split]:
+            continue
+        lumps: list[Lump] = []
+        for index, layout in enumerate(layouts[split]):
+            lumps.append(Lump(map_name(index), b""))
+            lumps.append(Lump("TEXTMAP", textmap(layout, things(layout))))
+            lumps.append(Lump("BEHAVIOR", behavior(layout)))
+            lumps.append(Lump("ENDMAP", b""))
+        files[f"{split}.wad"] = write_wad(lumps)
+        text = CFG.format(
+            title=family.title,
+            rule=family.rule,
+            size=config.size,
+            split=split,
+            count=len(layouts[split]),
+            wad=f"{split}.wad",
+            first=map_name(0),
+            last=map_name(len(layouts[split]) - 1),
+            living_reward=f"{LIVING_REWARD:.4f}",
+            tics=EPISODE_TICS,
+        )
+        files[f"{split}.cfg"] = text.encode("ascii")
+    return files
+
+
+def _manifest(
+    config: ScenarioConfig, layouts: dict[str, tuple[Layout, ...]], files: dict[str, bytes]
+) -> bytes:
+    content: dict[str, Any] = {
+        "format": FORMAT_VERSION,
+        "config": asdict(config),
+        "files": {name: _sha256(data) for name, data in files.items()},
+        "layouts": {
+            split: [
+                {"map": map_name(index), "hash": layout.hash, "layout": layout.to_json()}
+                for index, layout in enumerate(layouts[split])
+            ]
+            for split in SPLITS
+        },
+    }
+    # The picture is not listed: its bytes depend on the drawing library, and nothing is computed from it.
+    content["digest"] = _sha256(_canonical(content))
+    return _canonical(content) + b"\n"
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    path = folder / MANIFEST
+    try:
+        manifest = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ValueError(
+            f"{folder} holds no scenario set: cannot read {MANIFEST} ({error.strerror})."
+        ) from error
+    except ValueError as error:
+        raise ValueError(f"{path} is truncated or not JSON.") from error
+    if not isinstance(manifest, dict) or "format" not in manifest:
+        raise ValueError(f"{path} is not the manifest of a scenario set.")
+    if manifest["format"] != FORMAT_VERSION:
+        raise ValueError(
+            f"{path} is of format {manifest['format']!r}; this version reads format {FORMAT_VERSION}. "
+            "Generate the set again."
+        )
+    rest = {key: value for key, value in manifest.items() if key != "digest"}
+    if manifest.get("digest") != _sha256(_canonical(rest)):
+        raise ValueError(f"{path} has been changed: its content does not match its own digest.")
+    return manifest
+
+
+def _canonical(content: object) -> bytes:
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode("ascii")
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _is_empty(folder: Path) -> bool:
+    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+
+
+def _require_usable(out: Path) -> None:
+    """Fail early, before layouts are drawn, where `out` can certainly not be used."""
+    if not out.is_dir():
+        raise ValueError(f"{out} is a file; give a folder to write the scenario set to.")
+    if not _is_empty(out) and not (out / MANIFEST).exists():
+        raise ValueError(f"{out} holds other files; give a new or empty folder.")
+
+
+def _require_same(out: Path, manifest: bytes) -> None:
+    try:
+        same = (out / MANIFEST).read_bytes() == manifest
+    except OSError:
+        same = False
+    if not same:
+        raise ValueError(f"{out} holds another scenario set; give a new or empty folder.")
+
+
+def _move_into_place(made: Path, out: Path, manifest: bytes) -> None:
+    """Rename `made` to `out`; if somebody else was faster, accept theirs if it is the same set."""
+    try:
+        made.rename(out)
+    except OSError:
+        if _is_empty(out):
+            # Not every system renames onto an empty folder.
+            out.rmdir()
+            made.rename(out)
+            return
+        _require_same(out, manifest)
+        load(out)
+        return
+    _sync(out.parent)
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+    _sync(path)
+
+
+def _sync(path: Path) -> None:
+    """Flush a file or folder to the disk, so that a power cut cannot leave a whole-looking folder of holes."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:
+        return  # Some systems cannot open folders.
+    try:
+        os.fsync(handle)
+    except OSError:
+        # Some file systems cannot flush folders; a failed flush of a file shows up again when it is read back.
+        if not path.is_dir():
+            raise
+    finally:
+        os.close(handle)
