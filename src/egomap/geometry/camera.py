@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from egomap.geometry.checks import require_shape
+from egomap.geometry.checks import check_depth, require_shape
 
 
 def receptive_field_centres(
@@ -77,7 +77,7 @@ def sample_depth(depth: Tensor, rows: Tensor, columns: Tensor) -> tuple[Tensor, 
     front.
 
     Convention: depth is the forward distance (along the camera's axis, not along the ray), in map units.
-    Zero, negative and non-finite values are unknown.
+    Zero, infinite and NaN are unknown.
 
     Args:
         depth: (..., H, W) depth image.
@@ -86,9 +86,13 @@ def sample_depth(depth: Tensor, rows: Tensor, columns: Tensor) -> tuple[Tensor, 
 
     Returns:
         depth (..., Hf, Wf), 0 where unknown, and valid_depth (..., Hf, Wf) bool.
+
+    Raises:
+        ValueError: If a sampled depth is negative, the sign of a wrong unit.
     """
     require_shape("depth", depth, (None, None))
     near = depth[..., rows[:, None], columns]  # (..., 2 Hf, 2 Wf)
+    check_depth(near)
     near = near.unflatten(-2, (-1, 2)).unflatten(-1, (-1, 2))  # (..., Hf, 2, Wf, 2)
     nearest = torch.where(near > 0, near, math.inf).amin((-3, -1))  # (..., Hf, Wf); NaN > 0 is False
     valid_depth = nearest < math.inf

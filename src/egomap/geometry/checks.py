@@ -37,29 +37,20 @@ def require_shape(
         raise ValueError(f"{name} must have shape ({expected}); got {shape}.")
 
 
-def check_observation(depth: Tensor, pose: Tensor) -> None:
-    """Raise a ValueError if a depth is negative or a pose is not finite; does nothing while compiling.
-
-    Args:
-        depth: (...) forward distances; 0 and non-finite values mean unknown and are allowed.
-        pose: (..., 3) x, y, phi.
-
-    Raises:
-        ValueError: Naming the first offence.
-    """
-    if torch.compiler.is_compiling():
+def check_pose(pose: Tensor) -> None:
+    """Raise a ValueError if a pose (..., 3) is not finite; does nothing while compiling."""
+    if torch.compiler.is_compiling() or bool(torch.isfinite(pose).all()):
         return
-    # One reduction and one look at the result; which of the two it was is found out only after a failure.
-    # (0 * pose is 0 where pose is finite and NaN elsewhere.)
-    if bool(((depth < 0).sum() + (pose * 0.0).sum()) == 0):
+    count = int((~torch.isfinite(pose)).any(-1).sum())
+    raise ValueError(f"poses and motions must be finite (map units and radians); got {count} that are not.")
+
+
+def check_depth(depth: Tensor) -> None:
+    """Raise a ValueError if a depth (...) is negative; does nothing while compiling."""
+    if torch.compiler.is_compiling() or not bool((depth < 0).any()):
         return
-    if not bool(torch.isfinite(pose).all()):
-        count = int((~torch.isfinite(pose)).any(-1).sum())
-        raise ValueError(
-            f"pose must be finite (x, y in map units, phi in radians); got {count} non-finite poses."
-        )
     lowest = float(depth[depth < 0].min())
     raise ValueError(
-        f"depth must be a forward distance in map units, above 0 where it is known and 0 or non-finite where "
-        f"it is not; got {lowest:.4g}. Is it a raw or normalised depth buffer? Convert it first."
+        f"depth must be a forward distance in map units, above 0 where it is known and 0, inf or NaN where "
+        f"it is not; got {lowest:.4g}. If it is a raw or normalised depth buffer, convert it first."
     )

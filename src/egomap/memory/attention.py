@@ -1,0 +1,66 @@
+"""Content-based attention over rows of map cells: similarity, softmax with a temperature, weighted mean.
+
+What comes in: rows (B, cells, C), queries and inverse temperatures. What goes out: the attended features and
+position and, to look at, the attention itself. Paper: section 3, equation 7. Plain torch here; on a CPU the
+fused kernels of `egomap.memory.kernels` do the same in one pass over the rows, which is what makes it cheap.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from egomap.config import Similarity
+from egomap.memory import native
+
+EPSILON = 1e-6
+"""Added to squared lengths in the cosine, so that an empty cell has similarity 0 and a finite gradient."""
+
+
+def normalise(vectors: Tensor) -> Tensor:
+    """Vectors (..., C) divided by their length; Choice: by sqrt(length^2 + EPSILON), smooth even at zero."""
+    return vectors * (vectors.square().sum(-1, keepdim=True) + EPSILON).rsqrt()
+
+
+def similarities(rows: Tensor, query: Tensor, similarity: Similarity) -> Tensor:
+    """Similarity of each cell with the query.
+
+    Choice: "l1" is the negative sum of absolute differences (the paper does not define its L1 similarity).
+
+    Args:
+        rows: (B, cells, C) map cells.
+        query: (B, C) queries.
+        similarity: "cosine" or "l1".
+
+    Returns:
+        (B, cells) scores, larger where more alike.
+    """
+    if similarity == "cosine":
+        # Matrix products and sums over the contiguous axis; a norm over a strided one costs ten times that.
+        dots = torch.bmm(rows, normalise(query)[..., None]).squeeze(-1)
+        return dots * (rows.square().sum(-1) + EPSILON).rsqrt()
+    if similarity == "l1":
+        return -(rows - query[:, None]).abs().sum(-1)
+    raise ValueError(f"similarity must be 'cosine' or 'l1'; got {similarity!r}.")
+
+
+def attend(
+    rows: Tensor, query: Tensor, beta: Tensor, positions: Tensor, similarity: Similarity
+) -> tuple[Tensor, Tensor]:
+    """Mean of the cells and of their positions, weighted by `softmax(beta * similarity)` (equation 7).
+
+    Args:
+        rows: (B, cells, C) map cells.
+        query: (B, C) queries.
+        beta: (B,) inverse temperatures: they multiply the scores.
+        positions: (cells, 2) x, y of each cell.
+        similarity: "cosine" or "l1".
+
+    Returns:
+        context (B, C + 2) and attention (B, cells); the attention is for looking at and carries no gradient.
+    """
+    if native.enabled(rows):
+        return native.attend(rows, query, beta, positions, similarity)
+    attention = torch.softmax(beta[:, None] * similarities(rows, query, similarity), dim=-1)
+    features = torch.bmm(attention[:, None], rows).squeeze(1)
+    return torch.cat((features, attention @ positions), dim=-1), attention.detach()

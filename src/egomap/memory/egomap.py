@@ -1,0 +1,346 @@
+"""The EgoMap memory: a map of features kept in the world, read from where the agent stands.
+
+What comes in: features, depth and pose (`MemoryInputs`), no simulator needed. What goes out: [h_t, c_t] for
+the heads and the next state. Paper: section 3 and the appendix "Architectures". `step` reads like section 3
+and is the reference; `unroll` does the same for a whole rollout with everything but the blend and the GRU in
+one batch. Perception and heads are the agent's. Poses are data: no gradient goes to them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from egomap.config import Camera, MapSettings
+from egomap.geometry import (
+    affine_from_motion,
+    affine_from_pose,
+    blend,
+    cells,
+    image_from_rows,
+    receptive_field_centres,
+    relative_pose,
+    rows_from_image,
+    sample_depth,
+    splat_mean,
+    touching_pixels,
+    unproject,
+    warp,
+    world_from_ego,
+)
+from egomap.geometry.checks import check_pose, require_shape
+from egomap.memory.cores import GRUCore
+from egomap.memory.protocol import MemoryInputs, MemoryState, MemoryTrace, TensorSpec
+from egomap.memory.reads import ContextRead, GlobalRead, orthogonal
+from egomap.memory.scan import Writes, write_and_read
+
+
+class EgoMapState(NamedTuple):
+    """What EgoMap remembers of N environments; opaque to trainers."""
+
+    map: Tensor
+    """(N, cells, C) the map, rows of cells; in the world's frame, or the agent's for `map_frame="ego"`."""
+    known: Tensor
+    """(N, cells) bool, cells that were ever seen."""
+    hidden: Tensor
+    """(N, H) state of the GRU."""
+    steps: Tensor
+    """(N,) int64 writes since the start of the episode."""
+    origin: Tensor
+    """(N, 3) pose at the start of the episode, the map's centre for `anchor="start"`."""
+
+
+class EgoMapMemory(nn.Module):
+    """Projective map in the world's frame with global and attentive reads in the agent's, beside a GRU.
+
+    Sizes as in the paper: features 16x4x10 = 640 and a global read of 32 -> FC 128, ReLU -> GRU 128; a query
+    from h_t reads a context of 16 + 2; the output is [h_t, c_t] = 146. The features are mapped as given
+    (before their last ReLU); the FC layer gets their ReLU. Every ablation of the paper is a switch of
+    `MapSettings`.
+
+    Shapes: features (..., C, Hf, Wf), depth (..., H, W), pose and ego_motion (..., 3) ->
+    output (..., output_size).
+
+    Args:
+        camera: Pinhole camera of the depth image.
+        settings: The map and its reads.
+        feature_shape: (C, Hf, Wf) of the features.
+        kernels: Kernel sizes of the convolutions that made them; they tell which pixel a feature stands for.
+        strides: Strides of these convolutions.
+        paddings: Zero padding of each; none if not given.
+        hidden_size: Units of the FC layer and of the GRU.
+    """
+
+    depth_rows: Tensor
+    depth_columns: Tensor
+    tangents: Tensor
+
+    def __init__(
+        self,
+        camera: Camera,
+        settings: MapSettings | None = None,
+        *,
+        feature_shape: tuple[int, int, int] = (16, 4, 10),
+        kernels: Sequence[int] = (8, 4, 3),
+        strides: Sequence[int] = (4, 2, 1),
+        paddings: Sequence[int] | None = None,
+        hidden_size: int = 128,
+    ):
+        super().__init__()
+        settings = (settings or MapSettings()).validate()
+        rows = receptive_field_centres(camera.height, kernels, strides, paddings)
+        columns = receptive_field_centres(camera.width, kernels, strides, paddings)
+        expected = (settings.channels, len(rows), len(columns))
+        if tuple(feature_shape) != expected:
+            raise ValueError(
+                f"feature_shape must be {expected}, by {settings.channels} map channels and kernels "
+                f"{tuple(kernels)}, strides {tuple(strides)} on {camera.height}x{camera.width} pixels; "
+                f"got {tuple(feature_shape)}."
+            )
+        self.camera, self.settings, self.feature_shape = camera, settings, expected
+        self.hidden_size, self.output_size = hidden_size, hidden_size + settings.context_size
+        size, channels = settings.map_size, settings.channels
+        self.global_read = GlobalRead(channels, size) if settings.use_global_read else None
+        self.context_read = None
+        if settings.use_query:
+            self.context_read = ContextRead(
+                hidden_size,
+                channels,
+                size,
+                similarity=settings.similarity,
+                use_beta=settings.use_beta,
+                use_position=settings.use_query_position,
+            )
+        read_size = self.global_read.output_size if self.global_read is not None else 0
+        self.reduce = nn.Linear(math.prod(feature_shape) + read_size, hidden_size)
+        orthogonal(self.reduce, nn.init.calculate_gain("relu"))
+        self.core = GRUCore(hidden_size, hidden_size)
+
+        def constant(name: str, values: Sequence[float]) -> None:
+            self.register_buffer(name, torch.tensor(values), persistent=False)
+
+        constant("depth_rows", touching_pixels(rows, camera.height))
+        constant("depth_columns", touching_pixels(columns, camera.width))
+        constant("tangents", [(u + 0.5 - camera.cx) / camera.fx for u in columns])
+
+    # -- the protocol ---------------------------------------------------------------------------------------
+
+    @property
+    def state_spec(self) -> tuple[TensorSpec, ...]:
+        """Map, known cells, hidden state, steps and origin; see `EgoMapState`."""
+        dtype, cells = self.reduce.weight.dtype, self.settings.num_cells
+        return (
+            TensorSpec((cells, self.settings.channels), dtype),
+            TensorSpec((cells,), torch.bool),
+            TensorSpec((self.hidden_size,), dtype),
+            TensorSpec((), torch.int64),
+            TensorSpec((3,), dtype),
+        )
+
+    def initial_state(self, n: int) -> MemoryState:
+        """An empty map and a hidden state of zeros."""
+        device = self.reduce.weight.device
+        return EgoMapState(
+            *(torch.zeros(n, *spec.shape, dtype=spec.dtype, device=device) for spec in self.state_spec)
+        )
+
+    def step(
+        self, inputs: MemoryInputs, state: MemoryState, *, trace: MemoryTrace | None = None
+    ) -> tuple[Tensor, MemoryState]:
+        """One step: inputs (N, ...) -> output (N, output_size), next state.
+
+        With `trace`: `map_ego` (N, C, size, size), `map_world` (unless `map_frame="ego"`), `observed` and
+        `known` (N, size, size), `global_read`, `query`, `beta`, `attention` (N, size, size), `query_position`
+        (N, 2).
+        """
+        self._check(inputs, 1)
+        old = self._check_state(state, inputs.pose.shape[0])
+        pose = inputs.pose.detach().to(old.origin.dtype)
+        origin = torch.where((old.steps == 0)[:, None], pose, old.origin)
+        points, valid = self._points(inputs.depth, pose.dtype)
+        features = rows_from_image(inputs.features)  # (N, K, C)
+        features, map_prev = self._truncate(features, old.map, old.steps)
+
+        if self.settings.map_frame == "global":
+            map_pose = self._map_pose(pose, origin)
+            map_next, known, observed = self._write(
+                features, world_from_ego(points, map_pose), valid, map_prev, old.known
+            )
+            affine = affine_from_pose(map_pose, self.settings.extent)
+            map_ego = warp(image_from_rows(map_next), affine)  # (N, C, size, size)
+        else:
+            map_warped, known = self._follow(map_prev, old.known, inputs.ego_motion)
+            map_next, known, observed = self._write(features, points, valid, map_warped, known)
+            map_ego = image_from_rows(map_next)
+
+        hidden = self.core.step(self._recurrent_input(inputs.features, map_ego, trace), old.hidden)
+        output = self._output(hidden, map_ego, trace)
+        if trace is not None:
+            self._show(trace, map_next, map_ego, known, observed)
+        return output, EgoMapState(map_next, known, hidden, old.steps + 1, origin)
+
+    def unroll(
+        self, inputs: MemoryInputs, state: MemoryState, episode_start: Tensor
+    ) -> tuple[Tensor, MemoryState]:
+        """T steps: inputs (T, N, ...), episode_start (T, N) -> output (T, N, output_size), last state."""
+        self._check(inputs, 2)
+        lead = tuple(inputs.pose.shape[:2])
+        if tuple(episode_start.shape) != lead or episode_start.dtype != torch.bool:
+            raise ValueError(
+                f"episode_start must be bool {lead} like the inputs; got {episode_start.dtype} "
+                f"{tuple(episode_start.shape)}."
+            )
+        old = self._check_state(state, lead[1])
+        pose = inputs.pose.detach().to(old.origin.dtype)
+        steps, origin = _episode_clock(pose, old, episode_start)
+        points, valid = self._points(inputs.depth, pose.dtype)
+        features = rows_from_image(inputs.features)  # (T, N, K, C)
+
+        if self.settings.map_frame == "global":
+            map_pose = self._map_pose(pose, origin)
+            index, inside = self._cells(world_from_ego(points, map_pose), valid)
+            affine = affine_from_pose(map_pose.flatten(0, 1), self.settings.extent)
+            cut = self._cuts(steps)
+            if self.settings.write_gradient_steps == 0:
+                features, old = features.detach(), old._replace(map=old.map.detach())
+            writes = Writes(index, inside, episode_start, cut, affine, self.settings.alpha)
+            maps_ego, map_last, known = write_and_read(features, old.map, old.known, writes)
+        else:
+            maps_ego, map_last, known = self._unroll_ego(
+                features, points, valid, inputs.ego_motion, old, episode_start, steps
+            )
+        images = image_from_rows(maps_ego.flatten(0, 1))  # (T * N, C, size, size), channels last in memory
+        x = self._recurrent_input(inputs.features.flatten(0, 1), images, None)
+        hidden, hidden_last = self.core.unroll(x.unflatten(0, lead), old.hidden, episode_start)
+        output = self._output(hidden.flatten(0, 1), images, None).unflatten(0, lead)
+        return output, EgoMapState(map_last, known, hidden_last, steps[-1] + 1, origin[-1])
+
+    # -- parts ----------------------------------------------------------------------------------------------
+
+    def _points(self, depth: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Ego points (..., K, 2) and valid (..., K) of the features."""
+        distance, valid = sample_depth(depth.detach(), self.depth_rows, self.depth_columns)
+        return unproject(distance.to(dtype), self.tangents.to(dtype)).flatten(-3, -2), valid.flatten(-2)
+
+    def _map_pose(self, pose: Tensor, origin: Tensor) -> Tensor:
+        """The agent's pose (..., 3) in the frame of the map."""
+        return relative_pose(pose, origin) if self.settings.anchor == "start" else pose
+
+    def _cells(self, points: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+        index, inside = cells(points, extent=self.settings.extent, size=self.settings.map_size)
+        return index, inside & valid
+
+    def _write(
+        self, features: Tensor, points: Tensor, valid: Tensor, map_prev: Tensor, known: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Splat and blend: the next map, the cells that it knows, and those seen now."""
+        index, inside = self._cells(points, valid)
+        map_observed, observed = splat_mean(features, index, inside, self.settings.num_cells)
+        map_next, known = blend(map_prev, known, map_observed, observed, self.settings.alpha)
+        return map_next, known, observed
+
+    def _follow(self, map_prev: Tensor, known: Tensor, motion: Tensor) -> tuple[Tensor, Tensor]:
+        """The naive map (N, cells, C) after the agent's motion (N, 3), and the cells that it still knows.
+
+        Choice: a cell counts as known if any part of it comes from a known cell.
+        """
+        affine = affine_from_motion(motion.detach().to(map_prev.dtype), self.settings.extent)
+        both = torch.cat((map_prev, known[..., None].to(map_prev.dtype)), dim=-1)
+        moved = rows_from_image(warp(image_from_rows(both), affine))
+        return moved[..., :-1], moved[..., -1] > 0
+
+    def _unroll_ego(
+        self,
+        features: Tensor,
+        points: Tensor,
+        valid: Tensor,
+        motion: Tensor,
+        state: EgoMapState,
+        episode_start: Tensor,
+        steps: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The naive map is sequential, each step resamples the last; only its reads run in one batch."""
+        map_t, known, maps = state.map, state.known, []
+        sequences = (features, points, valid, motion, episode_start, steps)
+        rows = zip(*(sequence.unbind(0) for sequence in sequences), strict=True)
+        for features_t, points_t, valid_t, motion_t, start_t, steps_t in rows:
+            map_t = map_t.masked_fill(start_t[:, None, None], 0.0)
+            known = known & ~start_t[:, None]
+            features_t, map_t = self._truncate(features_t, map_t, steps_t)
+            map_t, known = self._follow(map_t, known, motion_t)
+            map_t, known, _ = self._write(features_t, points_t, valid_t, map_t, known)
+            maps.append(map_t)
+        return torch.stack(maps), map_t, known
+
+    def _cuts(self, steps: Tensor) -> Tensor | None:
+        """Where the gradient to earlier writes is cut: like `steps`, or None for nowhere."""
+        every = self.settings.write_gradient_steps
+        return None if every is None else steps % max(every, 1) == 0
+
+    def _truncate(self, features: Tensor, map_prev: Tensor, steps: Tensor) -> tuple[Tensor, Tensor]:
+        """Features (N, K, C) and map (N, cells, C) without the gradients that the settings drop."""
+        cut = self._cuts(steps)
+        if cut is None:
+            return features, map_prev
+        if self.settings.write_gradient_steps == 0:
+            return features.detach(), map_prev.detach()
+        return features, torch.where(cut[:, None, None], map_prev.detach(), map_prev)
+
+    def _recurrent_input(self, features: Tensor, map_ego: Tensor, trace: MemoryTrace | None) -> Tensor:
+        """What enters the GRU (B, H): FC over the ReLU of the view (B, C, Hf, Wf) and the global read."""
+        # Place by place, then channels: a view of a channels-last tensor; it only orders the layer's columns.
+        x = F.relu(features.movedim(-3, -1).flatten(-3))
+        if self.global_read is not None:
+            global_read = self.global_read(map_ego)
+            x = torch.cat((x, global_read), dim=-1)
+            if trace is not None:
+                trace["global_read"] = global_read.detach()
+        return F.relu(self.reduce(x))
+
+    def _output(self, hidden: Tensor, map_ego: Tensor, trace: MemoryTrace | None) -> Tensor:
+        """[h_t, c_t] (B, output_size)."""
+        if self.context_read is None:
+            return hidden
+        return torch.cat((hidden, self.context_read(hidden, map_ego, trace=trace)), dim=-1)
+
+    def _show(
+        self, trace: MemoryTrace, map_next: Tensor, map_ego: Tensor, known: Tensor, observed: Tensor
+    ) -> None:
+        square = (self.settings.map_size,) * 2
+        trace["map_ego"] = map_ego.detach()
+        trace["observed"], trace["known"] = observed.unflatten(-1, square), known.unflatten(-1, square)
+        if self.settings.map_frame == "global":
+            trace["map_world"] = image_from_rows(map_next).detach()
+
+    # -- checks ---------------------------------------------------------------------------------------------
+
+    def _check(self, inputs: MemoryInputs, axes: int) -> None:
+        lead = tuple(inputs.features.shape[:axes])
+        require_shape("features", inputs.features, self.feature_shape, leading=axes)
+        require_shape("depth", inputs.depth, (*lead, self.camera.height, self.camera.width), leading=0)
+        require_shape("pose", inputs.pose, (*lead, 3), leading=0)
+        require_shape("ego_motion", inputs.ego_motion, (*lead, 3), leading=0)
+        check_pose(inputs.pose if self.settings.map_frame == "global" else inputs.ego_motion)
+
+    def _check_state(self, state: MemoryState, num_envs: int) -> EgoMapState:
+        expected = tuple((num_envs, *spec.shape) for spec in self.state_spec)
+        got = tuple(tuple(tensor.shape) for tensor in state)
+        if got != expected:
+            raise ValueError(f"the state of {num_envs} environments must have shapes {expected}; got {got}.")
+        return EgoMapState(*state)
+
+
+def _episode_clock(pose: Tensor, state: EgoMapState, episode_start: Tensor) -> tuple[Tensor, Tensor]:
+    """Writes before each step since its episode's start (T, N), and that episode's first pose (T, N, 3)."""
+    time = torch.arange(pose.shape[0], device=pose.device)[:, None]  # (T, 1)
+    first = episode_start | ((time == 0) & (state.steps == 0))
+    since = torch.where(first, time, -1).cummax(0).values  # (T, N): the step that began the episode, or -1
+    origin = pose.gather(0, since.clamp(min=0)[..., None].expand_as(pose))
+    began = since >= 0
+    steps = torch.where(began, time - since, state.steps + time)
+    return steps, torch.where(began[..., None], origin, state.origin)

@@ -1,0 +1,136 @@
+"""The two ways an agent reads its map: a CNN over all of it, and attention with a query.
+
+What comes in: maps in the agent's frame (B, C, size, size) and, for the query, the hidden state. What goes
+out: the global read r_t (B, 32) and the context c_t (B, 18). Paper: section 3, "Read operations", equation 7,
+and the appendix "Architectures". Both run over any batch, so over all T x N steps of a rollout at once. They
+know nothing of poses: the map that they are given is already centred on the agent, facing up.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from egomap.config import Similarity
+from egomap.geometry import rows_from_image
+from egomap.geometry.checks import require_shape
+from egomap.memory.attention import attend
+from egomap.memory.protocol import MemoryTrace
+
+
+def oneplus(x: Tensor) -> Tensor:
+    """`1 + log(1 + e^x)`, always 1 or more: keeps the inverse temperature from flattening the softmax."""
+    return 1.0 + F.softplus(x)
+
+
+def cell_positions(size: int) -> Tensor:
+    """The coordinate planes of a map as rows (cells, 2): x to the right and y ahead of each cell's centre.
+
+    Convention: normalised to (-1, 1) over the map, so the border cells are at +-(1 - 1 / size); the agent is
+    at 0, 0.
+    """
+    centre = (torch.arange(size, dtype=torch.float64) + 0.5) * (2.0 / size) - 1.0
+    ahead, right = torch.meshgrid(-centre, centre, indexing="ij")
+    return torch.stack((right, ahead), dim=-1).flatten(0, 1)
+
+
+def orthogonal(layer: nn.Linear | nn.Conv2d, gain: float) -> nn.Module:
+    """The layer with an orthogonal weight and no bias, the initialisation of the paper's A2C code."""
+    nn.init.orthogonal_(layer.weight, gain)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
+class GlobalRead(nn.Module):
+    """Summary of a whole map by three convolutions and two linear layers; the paper's Read, r_t.
+
+    Kernels 3, 4, 4, strides 1, 2, 2, 16 filters each, no padding: 24 -> 22 -> 10 -> 4 cells, so 256 values ->
+    256 -> 32. ReLU after each layer but the last, which has a tanh.
+
+    Shapes: map_ego (B, channels, size, size) -> (B, output_size).
+    """
+
+    def __init__(self, channels: int = 16, map_size: int = 24, *, output_size: int = 32):
+        super().__init__()
+        filters, hidden = 16, 256
+        side = ((map_size - 2) - 4) // 2 + 1
+        side = (side - 4) // 2 + 1
+        if side < 1:
+            raise ValueError(f"map_size must be 12 or more for the global read; got {map_size}.")
+        self.map_shape = (channels, map_size, map_size)
+        self.output_size = output_size
+        gain = nn.init.calculate_gain("relu")
+        self.convolutions = nn.Sequential(
+            orthogonal(nn.Conv2d(channels, filters, 3, 1), gain),
+            nn.ReLU(inplace=True),
+            orthogonal(nn.Conv2d(filters, filters, 4, 2), gain),
+            nn.ReLU(inplace=True),
+            orthogonal(nn.Conv2d(filters, filters, 4, 2), gain),
+            nn.ReLU(inplace=True),
+        )
+        self.head = nn.Sequential(
+            orthogonal(nn.Linear(filters * side * side, hidden), gain),
+            nn.ReLU(inplace=True),
+            orthogonal(nn.Linear(hidden, output_size), nn.init.calculate_gain("tanh")),
+            nn.Tanh(),
+        )
+
+    def forward(self, map_ego: Tensor) -> Tensor:
+        """Map (B, C, size, size) -> global read (B, output_size)."""
+        require_shape("map_ego", map_ego, self.map_shape, leading=1)
+        return self.head(self.convolutions(map_ego).flatten(1))
+
+
+class ContextRead(nn.Module):
+    """Attention over the cells of a map with a query from the hidden state; the paper's Context, c_t.
+
+    One linear layer gives the query (one value per channel) and, last, the temperature. Choice: the query
+    comes from h_t, as the paper's text says (its equation 5 writes s_t, r_t). Choice: the softmax runs over
+    all cells, seen or not. To start with sharper attention, set `query.bias[-1]` (beta = oneplus of it) or
+    rescale `query.weight`.
+
+    Shapes: hidden (B, hidden_size), map_ego (B, C, size, size) -> context (B, output_size), that is C
+    features and, with `use_position`, the attended x, y in (-1, 1) (paper: 16 + 2).
+    """
+
+    positions: Tensor
+
+    def __init__(
+        self,
+        hidden_size: int = 128,
+        channels: int = 16,
+        map_size: int = 24,
+        *,
+        similarity: Similarity = "cosine",
+        use_beta: bool = True,
+        use_position: bool = True,
+    ):
+        super().__init__()
+        if similarity not in ("cosine", "l1"):
+            raise ValueError(f"similarity must be 'cosine' or 'l1'; got {similarity!r}.")
+        self.channels, self.map_size, self.similarity = channels, map_size, similarity
+        self.use_beta, self.use_position = use_beta, use_position
+        self.output_size = channels + 2 * use_position
+        self.query = nn.Linear(hidden_size, channels + use_beta)
+        orthogonal(self.query, 1.0)
+        positions = cell_positions(map_size).to(torch.get_default_dtype())
+        self.register_buffer("positions", positions, persistent=False)
+
+    def forward(self, hidden: Tensor, map_ego: Tensor, *, trace: MemoryTrace | None = None) -> Tensor:
+        """Hidden (B, hidden_size), map (B, C, size, size) -> context (B, output_size)."""
+        require_shape("hidden", hidden, (self.query.in_features,), leading=1)
+        require_shape("map_ego", map_ego, (self.channels, self.map_size, self.map_size), leading=1)
+        query = self.query(hidden)
+        if self.use_beta:
+            query, beta = query[:, :-1], oneplus(query[:, -1])
+        else:
+            beta = torch.ones_like(query[:, 0])
+        rows = rows_from_image(map_ego)  # (B, cells, C)
+        context, attention = attend(rows, query, beta, self.positions, self.similarity)
+        if trace is not None:
+            trace["query"], trace["beta"] = query.detach(), beta.detach()
+            trace["attention"] = attention.unflatten(-1, (self.map_size, self.map_size))
+            trace["query_position"] = context[:, self.channels :].detach()
+        return context if self.use_position else context[:, : self.channels]
