@@ -1,10 +1,10 @@
 """GRU and LSTM cores that unroll quickly, and exactly, over (T, N) with episode starts anywhere.
 
-What comes in: x (T, N, I), a start state, `episode_start` (T, N). What goes out: hidden states (T, N, H) and the
-last state. Paper: section 3 (f_r). Only the recurrent matrix product is inside the time loop: the input product
-is one GEMM over all T x N rows, and the backward pass is written by hand (what does not depend on the incoming
-gradient is computed for all steps at once; the weight gradient is one GEMM). It deliberately has no native
-kernel and no cuDNN path: the same few tensor operations run on any device and in any dtype.
+What comes in: x (T, N, I), a start state, `episode_start` (T, N). What goes out: hidden states (T, N, H) and
+the last state. Paper: section 3 (f_r). Only the recurrent matrix product is inside the time loop: the input
+product is one GEMM over all T x N rows, and the backward pass is written by hand (what does not depend on the
+incoming gradient is computed for all steps at once; the weight gradient is one GEMM). It deliberately has no
+native kernel and no cuDNN path: the same few tensor operations run on any device and in any dtype.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _GRUScan(torch.autograd.Function):
     def forward(
         ctx: Any, gates_x: Tensor, hidden: Tensor, keep: Tensor, weight: Tensor, bias: Tensor
     ) -> Tensor:
-        """Takes gates_x (T, N, 3H), hidden (N, H), keep (T, N, 1), weight (3H, H), bias (3H,) -> (T, N, H)."""
+        """Takes gates_x (T, N, 3H), hidden (N, H), keep (T, N, 1), weight (3H, H), bias (3H,): (T, N, H)."""
         steps, num_envs, size = gates_x.shape[0], *hidden.shape
         transposed = weight.t()
         hidden_in = gates_x.new_empty(steps, num_envs, size)  # h_{t-1} after the reset

@@ -1,0 +1,76 @@
+"""One RGBD image out of a colour and a depth image, in the memory layout that convolutions like best.
+
+What comes in: rgb (B, 3, H, W) uint8 and depth (B, H, W) in map units. What goes out: float (B, 4, H, W),
+channels last, unscaled (0 to 255, map units), unknown depth replaced by a number. Paper: section 3, I_t.
+On a CPU with numba one compiled pass does it (about four times as fast as torch); it is single-threaded on
+purpose: it works on pieces that fit the cache, and a second thread pool would fight torch's for the cores.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+@functools.cache
+def _kernel() -> Callable[..., None] | None:
+    """The compiled pass, or None where numba is not installed."""
+    try:
+        import numba
+        import numpy as np
+    except ImportError:
+        return None
+
+    def assemble(rgb, depth, unknown, out):  # type: ignore[no-untyped-def]
+        for image in range(depth.shape[0]):
+            colour, distance, target = rgb[image], depth[image], out[image]
+            for pixel in range(distance.shape[0]):
+                target[4 * pixel] = colour[3 * pixel]
+                target[4 * pixel + 1] = colour[3 * pixel + 1]
+                target[4 * pixel + 2] = colour[3 * pixel + 2]
+                z = distance[pixel]
+                target[4 * pixel + 3] = z if np.isfinite(z) else unknown
+
+    return numba.njit(nogil=True)(assemble)
+
+
+def _rows(image: Tensor) -> Tensor | None:
+    """A channels-last image (B, C, H, W) as rows (B, H * W * C) without a copy, or None."""
+    places = image.permute(0, 2, 3, 1)
+    return places.flatten(1) if places.is_contiguous() else None
+
+
+def assemble_rgbd(
+    rgb: Tensor, depth: Tensor, unknown_depth: float, out: Tensor, *, native: bool = True
+) -> Tensor:
+    """Fill `out` with the RGBD images; both ways give the same bits.
+
+    Args:
+        rgb: (B, 3, H, W) uint8, any strides; channels last is the quick way.
+        depth: (B, H, W) forward distance in map units, non-finite where unknown.
+        unknown_depth: What stands for an unknown depth, map units.
+        out: (B, 4, H, W) floating point, channels last; overwritten.
+        native: Use the compiled pass where it is available.
+
+    Returns:
+        `out`.
+    """
+    pixels, target = _rows(rgb), _rows(out)
+    kernel = _kernel() if native and rgb.device.type == "cpu" else None
+    known = (torch.float32, torch.float64)
+    if (
+        kernel is not None
+        and pixels is not None
+        and target is not None
+        and rgb.dtype == torch.uint8
+        and depth.dtype in known
+        and out.dtype in known
+    ):
+        kernel(pixels.numpy(), depth.detach().flatten(1).numpy(), unknown_depth, target.numpy())
+        return out
+    out[:, :3].copy_(rgb)
+    out[:, 3].copy_(torch.where(torch.isfinite(depth), depth, unknown_depth))
+    return out
