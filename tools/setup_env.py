@@ -20,7 +20,10 @@ EXTRAS = ".[kernels,dev]"
 
 def succeeds(*command: str | Path, quiet: bool = False) -> bool:
     output = subprocess.DEVNULL if quiet else None
-    return subprocess.run([str(part) for part in command], cwd=PROJECT, stdout=output, stderr=output).returncode == 0
+    return (
+        subprocess.run([str(part) for part in command], cwd=PROJECT, stdout=output, stderr=output).returncode
+        == 0
+    )
 
 
 def install_torch(python: Path) -> None:
@@ -32,7 +35,18 @@ def install_torch(python: Path) -> None:
     if succeeds(*pip, "--no-index", "--no-deps", TORCH, quiet=True):
         return
     if succeeds(*pip, "uv", quiet=True) and succeeds(
-        python, "-m", "uv", "pip", "install", "-q", "--python", python, "--torch-backend", "cpu", TORCH, quiet=True
+        python,
+        "-m",
+        "uv",
+        "pip",
+        "install",
+        "-q",
+        "--python",
+        python,
+        "--torch-backend",
+        "cpu",
+        TORCH,
+        quiet=True,
     ):
         return
     print("No CPU build of torch could be had; pip's default build follows, and it is large.", flush=True)
@@ -43,7 +57,9 @@ def main() -> int:
         print(__doc__)
         return 2
     if sys.version_info < (3, 11):
-        print(f"egomap needs Python 3.11 or newer; this is {sys.version.split()[0]}. Try: make PYTHON=python3.11")
+        print(
+            f"egomap needs Python 3.11 or newer; this is {sys.version.split()[0]}. Try: make PYTHON=python3.11"
+        )
         return 2
     folder = Path(sys.argv[1])
     python = folder.absolute() / "bin" / "python"

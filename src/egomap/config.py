@@ -29,8 +29,9 @@ def require(condition: bool, message: str) -> None:
 class Camera:
     """A pinhole camera over an image of height x width pixels.
 
-    Convention: pixel (u, v) is column u from the left, row v from the top; its centre is at (u + 0.5, v + 0.5).
-    Camera axes: x right, y down, z forward. `right = z * (u + 0.5 - cx) / fx`, `down = z * (v + 0.5 - cy) / fy`.
+    Convention: pixel (u, v) is column u from the left, row v from the top; its centre is at
+    (u + 0.5, v + 0.5). Camera axes: x right, y down, z forward. `right = z * (u + 0.5 - cx) / fx`,
+    `down = z * (v + 0.5 - cy) / fy`.
     """
 
     width: int
@@ -59,6 +60,30 @@ class Camera:
 
 
 @dataclass(frozen=True)
+class EnvSettings:
+    """How the worlds are shown and stepped; what is in them is the scenario's matter."""
+
+    rendering: str = "160x120-wide"
+    """Size and field of view of the engine's picture, before it is resized to 112 x 64 (paper: 320x180)."""
+    frame_skip: int = FRAME_SKIP
+    """Tics for which an action is held (paper: 4)."""
+    ego_motion_noise: float = 0.0
+    """Standard deviation of the factor N(1, sigma) on each ego-motion reading; the error accumulates."""
+    watchdog: float = 30.0
+    """Seconds after which an engine that does not answer is killed and replaced."""
+
+    def validate(self) -> EnvSettings:
+        """Return self, or raise a ValueError that says which value is out of range."""
+        require(1 <= self.frame_skip <= 35, f"frame-skip must be 1 to 35 tics; got {self.frame_skip}.")
+        require(
+            0.0 <= self.ego_motion_noise <= 1.0,
+            f"ego-motion noise must be between 0 and 1; got {self.ego_motion_noise}.",
+        )
+        require(self.watchdog > 0.0, f"watchdog must be a positive number of seconds; got {self.watchdog}.")
+        return self
+
+
+@dataclass(frozen=True)
 class ScenarioConfig:
     """What `egomap generate` makes: one task, one maze size, a training and a test split."""
 
@@ -78,6 +103,17 @@ class ScenarioConfig:
     """Held-out test layouts, disjoint from the training ones (paper: 64)."""
     seed: int = 0
     """The same seed gives the same bytes on any machine."""
+
+    @staticmethod
+    def default(task: Task, *, size: int | None = None, items: int | None = None) -> ScenarioConfig:
+        """The authors' set of a task: ordered items have 5x5 cells of 160 units, the others 9x9 of 128."""
+        ordered = task == "ordered-items"
+        return ScenarioConfig(
+            task=task,
+            size=size if size is not None else (5 if ordered else 9),
+            items=items if items is not None else 4,
+            cell=160 if ordered else 128,
+        )
 
     def validate(self) -> ScenarioConfig:
         """Return self, or raise a ValueError that says which value is out of range."""
@@ -108,7 +144,7 @@ MapFrame = Literal["global", "ego"]
 
 @dataclass(frozen=True)
 class MapSettings:
-    """The spatial memory of EgoMap: its grid, how it is written and how it is read (the paper's section 3)."""
+    """The spatial memory of EgoMap: its grid, how it is written and how it is read (paper: section 3)."""
 
     channels: int = 16
     """Channels of the map, as many as the mapped features have (paper: 16)."""
@@ -133,8 +169,8 @@ class MapSettings:
     similarity: Similarity = "cosine"
     """How a query is compared with a cell: cosine, or l1, the negative sum of absolute differences."""
     write_gradient_steps: int | None = None
-    """How many writes back a gradient goes: None for all of them, 0 for none, k for the last k at most. Choice:
-    the gradient is cut before every k-th write counted from the episode's start."""
+    """How many writes back a gradient goes: None for all of them, 0 for none, k for the last k at most.
+    Choice: the gradient is cut before every k-th write, counted from the episode's start."""
 
     def validate(self) -> MapSettings:
         """Return self, or raise a ValueError that says which value is out of range."""

@@ -1,0 +1,96 @@
+"""The guard: a small process that outlives a killed parent, and ends what the parent can no longer end.
+
+Run as `python -I -S _guard_process.py FOLDER`, standard library only, so that it starts fast and stays small.
+It holds the read end of a pipe whose write end only the parent has. While the parent lives, it kills engines
+that are past their deadline (a stopped engine blocks its caller without limit). When the pipe closes, however
+the parent died, it kills every engine, removes their shared memory and the folder, and ends.
+
+FOLDER/deadlines holds one float64 (CLOCK_MONOTONIC seconds, 0 = none) per engine number; FOLDER/N/engine holds
+one line that the launcher of engine N wrote: its own pid, the engine's pid, the instance id.
+"""
+
+import mmap
+import os
+import select
+import shutil
+import signal
+import struct
+import sys
+import time
+
+POLL_SECONDS = 0.25
+SHARED_MEMORY = ("ViZDoomSM", "ViZDoomMQCtr", "ViZDoomMQDoom")
+
+
+def read_record(folder: str) -> tuple[int, int, str] | None:
+    """The launcher's pid, the engine's pid and the instance id; None while there is no whole record."""
+    try:
+        with open(os.path.join(folder, "engine"), encoding="utf-8") as file:
+            launcher, engine, instance = file.read().split()
+        return int(launcher), int(engine), instance
+    except (OSError, ValueError):
+        return None
+
+
+def kill_engine(pid: int, instance: str) -> None:
+    """SIGKILL, if the process still is that engine (a pid may have been given to another process)."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            if instance.encode() not in file.read():
+                return
+    except FileNotFoundError:
+        if os.path.isdir("/proc/self"):
+            return
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def remove_shared_memory(instance: str) -> None:
+    """Unlink what ViZDoom made under /dev/shm for this instance."""
+    for name in SHARED_MEMORY:
+        try:
+            os.unlink(f"/dev/shm/{name}{instance}")
+        except OSError:
+            pass
+
+
+def kill_overdue(folder: str, deadlines: mmap.mmap) -> None:
+    """Kill each engine whose deadline has passed; its caller wakes with an exception."""
+    now = time.monotonic()
+    for number, (deadline,) in enumerate(struct.iter_unpack("d", deadlines[:])):
+        if 0.0 < deadline < now:
+            record = read_record(os.path.join(folder, str(number)))
+            if record:
+                kill_engine(record[1], record[2])
+
+
+def end_all(folder: str) -> None:
+    """Kill all launchers and engines of this folder; twice, for one may have been starting meanwhile."""
+    for pause in (0.2, 0.5, 0.0):
+        for name in os.listdir(folder):
+            record = read_record(os.path.join(folder, name))
+            if record:
+                launcher, engine, instance = record
+                kill_engine(launcher, instance)
+                kill_engine(engine, instance)
+                remove_shared_memory(instance)
+        time.sleep(pause)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> None:
+    """Watch until the parent is gone."""
+    folder = sys.argv[1]
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # a Ctrl-C is for the parent; its end is what ends us
+    with open(os.path.join(folder, "deadlines"), "rb") as file:
+        deadlines = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+    while not select.select([0], [], [], POLL_SECONDS)[0]:
+        kill_overdue(folder, deadlines)
+    end_all(folder)
+
+
+if __name__ == "__main__":
+    main()

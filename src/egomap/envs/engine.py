@@ -1,0 +1,200 @@
+"""One Doom engine: started safely, watched, stepped, and ended without a trace.
+
+What comes in: scenario files that have been checked, a map name and a seed per episode, an action per decision.
+What goes out: the engine's buffers, rewards and flags; `EngineDied` when the engine was killed, crashed or got
+stuck (then call `restart`). It knows nothing of tasks, observations or Gymnasium.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import vizdoom as vzd
+
+from egomap.config import FRAME_SKIP
+from egomap.envs.guard import Berth, guard
+from egomap.envs.rendering import RenderMode
+
+BUTTONS = (vzd.Button.TURN_LEFT, vzd.Button.TURN_RIGHT, vzd.Button.MOVE_FORWARD)
+ACTIONS = ("left", "right", "forward", "forward+left", "forward+right")
+_PRESSED = ([1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 1], [0, 1, 1])
+VARIABLES = (vzd.GameVariable.POSITION_X, vzd.GameVariable.POSITION_Y, vzd.GameVariable.ANGLE)
+
+# Everything that ViZDoom raises when its engine is gone.
+_DEATHS = (
+    vzd.ViZDoomErrorException,
+    vzd.ViZDoomIsNotRunningException,
+    vzd.ViZDoomUnexpectedExitException,
+    vzd.MessageQueueException,
+    vzd.SharedMemoryException,
+)
+_START_SECONDS = 60.0
+
+
+class EngineDied(RuntimeError):
+    """The engine was killed, crashed, or got stuck and was killed by the guard."""
+
+
+class Engine:
+    """A running Doom engine for one WAD.
+
+    Args:
+        cfg: a ViZDoom `.cfg`, for rewards, time-out, skill and the like; rendering, buttons and variables are ours.
+        wad: the scenario file; it must have been checked (`egomap.scenarios.check`), for the engine itself
+            plays another map without a word when this one is broken.
+        mode: how to draw.
+        first_map: a map that is in the WAD.
+        watchdog: seconds after which an engine that does not answer is killed.
+        executable: another engine binary than ViZDoom's own.
+    """
+
+    def __init__(
+        self,
+        cfg: Path,
+        wad: Path,
+        mode: RenderMode,
+        *,
+        first_map: str,
+        watchdog: float = 30.0,
+        frame_skip: int = FRAME_SKIP,
+        executable: str | None = None,
+    ) -> None:
+        self._cfg, self._wad, self._mode, self._first_map = Path(cfg), Path(wad), mode, first_map
+        self._watchdog, self._frame_skip = watchdog, frame_skip
+        self._executable = executable or vzd.exe_path
+        self._berth: Berth | None = None
+        self._game: Any = None
+        self.restarts = 0
+        self._start()
+
+    @property
+    def pid(self) -> int | None:
+        """The engine's process."""
+        return self._berth.engine_pid if self._berth else None
+
+    def load(self, map_name: str, seed: int) -> None:
+        """Begin an episode that depends on (map, seed) alone, whatever was played before.
+
+        The engine's map is the text `$egomap_map`, which the engine's console replaces by that variable's value.
+        So one load does what `set_doom_map` and `new_episode` do in two, and without holding Python's lock.
+        """
+        self._watched(self._load, map_name, seed)
+
+    def act(self, action: int) -> float:
+        """One decision: hold the action for `frame_skip` tics; return the reward of those tics."""
+        return float(self._watched(self._game.make_action, _PRESSED[action], self._frame_skip))
+
+    def state(self) -> Any:
+        """ViZDoom's state (screen_buffer, depth_buffer, game_variables), or None when the episode is over."""
+        return self._game.get_state()
+
+    @property
+    def finished(self) -> bool:
+        """The episode is over, for whatever reason."""
+        return bool(self._game.is_episode_finished())
+
+    @property
+    def timed_out(self) -> bool:
+        """The episode's time is up."""
+        return bool(self._game.is_episode_timeout_reached())
+
+    def restart(self) -> None:
+        """Replace a dead engine by a new one; the caller then calls `load`."""
+        self._end()
+        self.restarts += 1
+        self._start()
+
+    def close(self) -> None:
+        """End the engine; nothing of it is left. May be called twice."""
+        game, self._game = self._game, None
+        if game is not None and self._berth is not None:
+            self._berth.set_deadline(self._watchdog)
+            try:
+                game.close()
+            except _DEATHS:
+                pass
+        self._end()
+
+    def _start(self) -> None:
+        berth = guard().berth()
+        game = self._configure(berth)
+        berth.set_deadline(max(self._watchdog, 5.0))
+        failure: list[BaseException] = []
+
+        def init() -> None:
+            try:
+                game.init()
+            except BaseException as error:
+                failure.append(error)
+
+        starter = threading.Thread(target=init, daemon=True, name="egomap-engine-start")
+        starter.start()
+        give_up = time.monotonic() + _START_SECONDS
+        while starter.is_alive():
+            starter.join(0.02)
+            reason = berth.failure() or ("it did not answer" if time.monotonic() > give_up else None)
+            if starter.is_alive() and reason is not None:
+                guard().abandon(berth)
+                raise RuntimeError(
+                    f"The Doom engine cannot start: {reason}. Run `egomap doctor` to find out why."
+                )
+        if failure:
+            guard().release(berth)
+            raise RuntimeError(f"The Doom engine cannot start: {failure[0]}") from failure[0]
+        berth.mark_ready()
+        self._berth, self._game = berth, game
+        game.send_game_command(f"set egomap_map {self._first_map}")
+        self._watched(game.advance_action, 1)
+        self._watched(game.set_doom_map, "$egomap_map")
+
+    def _configure(self, berth: Berth) -> Any:
+        game = vzd.DoomGame()
+        game.load_config(str(self._cfg.resolve()))
+        game.set_doom_scenario_path(str(self._wad.resolve()))
+        game.set_doom_map(self._first_map)
+        game.set_vizdoom_path(str(berth.write_launcher(self._executable)))
+        game.set_doom_config_path(str(berth.folder / "engine.ini"))
+        game.set_screen_resolution(getattr(vzd.ScreenResolution, self._mode.resolution))
+        game.set_screen_format(vzd.ScreenFormat.RGB24)
+        game.set_depth_buffer_enabled(True)
+        game.set_labels_buffer_enabled(False)
+        game.set_automap_buffer_enabled(False)
+        game.set_render_hud(False)
+        game.set_render_weapon(False)  # its sprite would cover the view and write depth 0
+        game.set_render_crosshair(False)
+        game.set_render_decals(False)
+        game.set_render_particles(False)
+        game.set_window_visible(False)
+        game.set_sound_enabled(False)
+        game.set_mode(vzd.Mode.PLAYER)
+        game.set_available_buttons(list(BUTTONS))
+        game.set_available_game_variables(list(VARIABLES))
+        # No head-bob: the camera keeps its height, as the camera model says.
+        game.add_game_args(f"+movebob 0 {self._mode.arguments}")
+        return game
+
+    def _load(self, map_name: str, seed: int) -> None:
+        self._game.send_game_command(f"set egomap_map {map_name}")
+        self._game.set_seed(seed)
+        self._game.new_episode()
+
+    def _watched(self, function: Any, *arguments: Any) -> Any:
+        """Call into the engine under the guard's eyes."""
+        berth = self._berth
+        if berth is None:
+            raise EngineDied("this engine is closed")
+        berth.set_deadline(self._watchdog)
+        try:
+            return function(*arguments)
+        except _DEATHS as error:
+            raise EngineDied(str(error)) from error
+        finally:
+            berth.clear_deadline()
+
+    def _end(self) -> None:
+        berth, self._berth = self._berth, None
+        if berth is not None:
+            guard().release(berth)

@@ -1,0 +1,193 @@
+"""The parent's side of the guard: one private folder and one guard process per Python process.
+
+What comes in: requests for a place where an engine can run. What goes out: a `Berth`, a numbered private
+folder with the engine's launcher, whose deadline the guard watches. Nothing is written outside that folder.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+from egomap.envs import _guard_process
+
+MAX_ENGINES = 4096
+
+# The launcher is the process that ViZDoom waits for. ViZDoom's own start-up crashes the whole Python process
+# when its engine dies before it is ready, so the launcher starts the engine anew then; and if the engine cannot
+# start at all, the launcher writes `failed` and waits to be killed, so that the caller can say what is wrong.
+# The engine gets a session of its own: a Ctrl-C at the terminal is for the trainer alone.
+_LAUNCHER = """#!/bin/sh
+exec 2>/dev/null
+trap '' INT HUP TERM
+cd "$(dirname "$0")" || exit 1
+instance=unknown
+for word in "$@"; do
+  [ "$previous" = "+viz_instance_id" ] && instance=$word
+  previous=$word
+done
+run=; command -v setsid >/dev/null 2>&1 && run=setsid
+for attempt in 1 2 3 4; do
+  $run "{executable}" "$@" >log 2>&1 &
+  echo "$$ $! $instance" >engine.new && mv engine.new engine
+  wait $!
+  code=$?
+  [ -e ready ] && exit $code
+done
+mkfifo gate
+echo "$code" >failed
+read -r _ <gate
+"""
+
+
+class Berth:
+    """A private folder for one engine, watched by the guard."""
+
+    def __init__(self, number: int, folder: Path, deadlines: np.ndarray) -> None:
+        self.number = number
+        self.folder = folder
+        self._deadlines = deadlines
+
+    def write_launcher(self, executable: str) -> Path:
+        """Make the folder ready for a new engine; return the launcher's path."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        launcher = self.folder / "launcher"
+        launcher.write_text(_LAUNCHER.replace("{executable}", executable))
+        launcher.chmod(0o700)
+        return launcher
+
+    def set_deadline(self, seconds: float) -> None:
+        """From now the guard kills the engine after `seconds`, unless the deadline is set anew or cleared."""
+        self._deadlines[self.number] = time.monotonic() + seconds
+
+    def clear_deadline(self) -> None:
+        """The engine is idle: it may rest as long as it likes."""
+        self._deadlines[self.number] = 0.0
+
+    def mark_ready(self) -> None:
+        """The engine has started: from now its end is for the caller to see."""
+        (self.folder / "ready").touch()
+
+    def failure(self) -> str | None:
+        """Why the engine could not start, or None if it has not given up."""
+        if not (self.folder / "failed").exists():
+            return None
+        lines = (self.folder / "log").read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else f"exit code {(self.folder / 'failed').read_text().strip()}"
+
+    @property
+    def engine_pid(self) -> int | None:
+        """The engine's process, or None before it was started."""
+        record = _guard_process.read_record(str(self.folder))
+        return record[1] if record else None
+
+    def end(self) -> None:
+        """Kill whatever is left of the engine, and remove its shared memory and its files."""
+        self.clear_deadline()
+        record = _guard_process.read_record(str(self.folder))
+        if record:
+            launcher, engine, instance = record
+            _guard_process.kill_engine(engine, instance)
+            _guard_process.kill_engine(launcher, instance)
+            _guard_process.remove_shared_memory(instance)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Guard:
+    """The guard process of this Python process, and the berths that it watches."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.folder = Path(tempfile.mkdtemp(prefix="egomap-"))
+        path = self.folder / "deadlines"
+        path.write_bytes(bytes(8 * MAX_ENGINES))
+        self._deadlines = np.memmap(path, dtype=np.float64, mode="r+")
+        self._lock = threading.Lock()
+        self._free = list(range(MAX_ENGINES - 1, -1, -1))
+        self.abandoned = 0
+        command = [sys.executable, "-I", "-S", _guard_process.__file__, str(self.folder)]
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def berth(self) -> Berth:
+        """A free berth; give it back with `release`."""
+        with self._lock:
+            if not self._free:
+                raise RuntimeError(
+                    f"{MAX_ENGINES} engines are open in this process already; close some first."
+                )
+            number = self._free.pop()
+        return Berth(number, self.folder / str(number), self._deadlines)
+
+    def release(self, berth: Berth) -> None:
+        """End what runs in the berth and give it back."""
+        berth.end()
+        with self._lock:
+            self._free.append(berth.number)
+
+    def abandon(self, berth: Berth) -> None:
+        """Leave a berth whose engine never started: a thread waits inside ViZDoom for its launcher, and the
+        launcher's end would crash Python. The guard ends it with this process.
+        """
+        berth.clear_deadline()
+        self.abandoned += 1
+
+    def close(self) -> None:
+        """End everything now and wait for it, so that nothing is left when the process ends."""
+        if self.abandoned or self._process.stdin is None:
+            return  # the pipe closes with the process
+        self._process.stdin.close()
+        try:
+            self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+    def forget_in_child(self) -> None:
+        """After a fork: close the child's copy of the pipe, or the guard would not see the parent die."""
+        assert self._process.stdin is not None
+        os.close(self._process.stdin.fileno())
+
+
+_guard: Guard | None = None
+_guard_lock = threading.Lock()
+
+
+def guard() -> Guard:
+    """The guard of this process, started on first use (and anew in a forked child)."""
+    global _guard
+    with _guard_lock:
+        if _guard is None or _guard.pid != os.getpid():
+            _guard = Guard()
+        return _guard
+
+
+def _after_fork() -> None:
+    global _guard, _guard_lock
+    _guard_lock = threading.Lock()
+    if _guard is not None:
+        _guard.forget_in_child()
+        _guard = None
+
+
+def _at_exit() -> None:
+    if _guard is not None and _guard.pid == os.getpid():
+        _guard.close()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)

@@ -1,0 +1,324 @@
+"""N engines stepped by threads, as one `gymnasium.vector.VectorEnv`.
+
+Each engine is a process of its own and ViZDoom lets go of Python's lock while it steps, so threads are enough:
+nothing is pickled and nothing copied twice. Observations are written in place, into arrays of this environment
+or of the caller (`write_to`). Autoreset is SAME_STEP: the observation that comes with an episode's end is the
+first of the next one; the last of the old one is in `infos["final_obs"]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from egomap.config import (
+    NUM_ACTIONS,
+    OBSERVATION_HEIGHT,
+    OBSERVATION_WIDTH,
+    Camera,
+    EnvSettings,
+    Task,
+    require,
+)
+from egomap.envs.doom import find_worlds, observation_space
+from egomap.envs.episodes import EachLayout, Episode, EpisodeStream, ShuffledEpisodes
+from egomap.envs.pool import ThreadPool, default_threads
+from egomap.envs.rendering import render_mode as rendering_of
+from egomap.envs.simulator import ObservationRow, Outcome, Simulator
+from egomap.envs.worlds import PathLike
+from egomap.scenarios import dataset
+
+Arrays = dict[str, np.ndarray]
+
+
+def observation_arrays(*shape: int) -> Arrays:
+    """Zeroed arrays for observations with these leading axes, laid out so that engines write straight into them.
+
+    `rgb` is (..., 3, 64, 112) as the space says, but in memory its channels come last: the form that the
+    engines write and that convolutions are fastest on.
+    """
+    height, width = OBSERVATION_HEIGHT, OBSERVATION_WIDTH
+    return {
+        "rgb": np.moveaxis(np.zeros((*shape, height, width, 3), np.uint8), -1, -3),
+        "depth": np.zeros((*shape, height, width), np.float32),
+        "pose": np.zeros((*shape, 3), np.float32),
+        "ego_motion": np.zeros((*shape, 3), np.float32),
+    }
+
+
+class Target(NamedTuple):
+    """Where a step writes: the arrays of N environments, and their rows cut once for all."""
+
+    arrays: Arrays
+    rows: list[ObservationRow]
+
+    @staticmethod
+    def of(arrays: Arrays) -> Target:
+        """Cut `arrays` (leading axis N) into rows; they must be laid out as `observation_arrays` does."""
+        channels_last = np.moveaxis(arrays["rgb"], -3, -1)
+        rows = [
+            ObservationRow(channels_last[i], arrays["depth"][i], arrays["pose"][i], arrays["ego_motion"][i])
+            for i in range(len(channels_last))
+        ]
+        contiguous = all(row.rgb.flags.c_contiguous and row.depth.flags.c_contiguous for row in rows)
+        require(contiguous, "these arrays are not laid out for writing; make them with observation_arrays().")
+        return Target(arrays, rows)
+
+
+class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
+    """Many mazes at once. The scenario options are those of `DoomEnv`.
+
+    Args:
+        num_envs: engines.
+        episodes_per_layout: None draws layouts in seeded random order without end, all equally often. A number k
+            plays each layout exactly k times, for evaluation: an environment for which no episode is left stays
+            idle (`idle[i]`), and `exhausted` is True when all are.
+        threads: how many threads step the engines.
+        copy: whether `step` returns copies (as Gymnasium does by default) or the arrays that it writes into.
+    """
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}  # noqa: RUF012
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        task: Task | None = None,
+        size: int | None = None,
+        items: int | None = None,
+        split: str = "train",
+        scenarios: PathLike | dataset.ScenarioSet | None = None,
+        config: PathLike | Sequence[PathLike] | None = None,
+        rendering: str = EnvSettings.rendering,
+        frame_skip: int = EnvSettings.frame_skip,
+        ego_motion_noise: float = EnvSettings.ego_motion_noise,
+        watchdog: float = EnvSettings.watchdog,
+        episodes_per_layout: int | None = None,
+        threads: int | None = None,
+        copy: bool = True,
+        render_mode: str | None = None,
+    ) -> None:
+        require(num_envs >= 1, f"num_envs must be at least 1; got {num_envs}.")
+        require(
+            episodes_per_layout is None or episodes_per_layout >= 1,
+            f"episodes_per_layout must be at least 1; got {episodes_per_layout}.",
+        )
+        require(render_mode is None, "the vector environment draws nothing: render_mode must be None.")
+        self.num_envs = num_envs
+        self.settings = EnvSettings(rendering, frame_skip, ego_motion_noise, watchdog).validate()
+        self._mode = rendering_of(rendering)
+        self.worlds = find_worlds(
+            task=task, size=size, items=items, split=split, scenarios=scenarios, config=config
+        )
+        self.single_observation_space = observation_space()
+        self.single_action_space = gymnasium.spaces.Discrete(NUM_ACTIONS)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._episodes_per_layout = episodes_per_layout
+        self._copy = copy
+        self.idle = np.zeros(num_envs, bool)
+        self._rewards = np.zeros(num_envs, np.float64)
+        self._terminated = np.zeros(num_envs, bool)
+        self._truncated = np.zeros(num_envs, bool)
+        self._finals: list[tuple[Arrays, dict[str, Any]] | None] = [None] * num_envs
+        self._next: list[Episode | None] = [None] * num_envs
+        self._stream: EpisodeStream | None = None
+        self._actions: list[int] = []
+        self._simulators: list[Simulator | None] = [None] * num_envs
+        self._target = Target.of(observation_arrays(num_envs))
+        self._shown = self._target.arrays
+        self._begun = self._stepping = False
+        self._pool = ThreadPool(threads or default_threads(num_envs))
+        try:
+            self._pool.run(self._open, range(num_envs))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def camera(self) -> Camera:
+        """Intrinsics of the observation's picture."""
+        return self._mode.observation_camera
+
+    @property
+    def extent(self) -> float:
+        """Side in map units of a square around the origin that holds every arena."""
+        return self.worlds.extent
+
+    @property
+    def engine_restarts(self) -> int:
+        """How often an engine was replaced, over all engines."""
+        return sum(simulator.engine.restarts for simulator in self._simulators if simulator)
+
+    @property
+    def engine_pids(self) -> list[int]:
+        """The engines' processes."""
+        pids = (simulator.engine.pid for simulator in self._simulators if simulator)
+        return [pid for pid in pids if pid is not None]
+
+    @property
+    def exhausted(self) -> bool:
+        """Every episode has been played to its end (only with `episodes_per_layout`)."""
+        return bool(self.idle.all())
+
+    @property
+    def episodes_begun(self) -> int:
+        """How many episodes of the stream have begun; `reset(options={"position": p})` goes on from there."""
+        queued = sum(episode is not None for episode in self._next)
+        return self._stream.position - queued if self._stream else 0
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Arrays, dict[str, Any]]:
+        """Begin an episode in every environment.
+
+        Args:
+            seed: an integer seeds the stream of episodes (layouts and their seeds) anew; None lets it go on.
+            options: `position`: begin the stream there (with a seed); `layout`: N layouts to begin with.
+        """
+        require(
+            seed is None or isinstance(seed, (int, np.integer)),
+            f"seed must be an integer or None; got {seed!r}.",
+        )
+        options = options or {}
+        if seed is not None or self._stream is None:
+            self._stream = self._new_stream(
+                int(seed) if seed is not None else 0, int(options.get("position", 0))
+            )  # type: ignore[arg-type]
+        super().reset(seed=int(seed) if seed is not None else None)  # type: ignore[arg-type]
+        self._next = [self._stream.next() for _ in range(self.num_envs)]
+        if "layout" in options:
+            self._next = self._with_layouts(options["layout"])
+        self.idle[:] = False
+        self._pool.run(self._begin, range(self.num_envs))
+        self._next = [self._stream.next() for _ in range(self.num_envs)]
+        self._begun = True
+        return self._result(), self._infos()
+
+    def step(self, actions: np.ndarray) -> tuple[Arrays, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """One decision in every environment."""
+        self.step_async(actions)
+        return self.step_wait()
+
+    def step_async(self, actions: np.ndarray) -> None:
+        """Send the actions and return at once; `step_wait` must follow."""
+        require(self._begun, "no episode was begun: call reset() first.")
+        require(not self._stepping, "step_async was called twice without step_wait.")
+        actions = np.asarray(actions)
+        if actions.shape != (self.num_envs,) or actions.min() < 0 or actions.max() >= NUM_ACTIONS:
+            raise ValueError(
+                f"actions must be {self.num_envs} integers from 0 to {NUM_ACTIONS - 1}; got {actions!r}."
+            )
+        self._actions = actions.tolist()
+        self._stepping = True
+        self._pool.start(self._advance, range(self.num_envs))
+
+    def step_wait(self) -> tuple[Arrays, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Wait for the engines; the same result as `step`."""
+        require(self._stepping, "step_wait without step_async.")
+        self._stepping = False
+        self._pool.wait()
+        ended = self._terminated | self._truncated
+        assert self._stream is not None
+        for i in np.flatnonzero(ended):  # in order, so that the same seed and actions give the same episodes
+            self._next[i] = self._stream.next()
+        rewards, terminated, truncated = self._rewards, self._terminated, self._truncated
+        if self._copy:
+            rewards, terminated, truncated = rewards.copy(), terminated.copy(), truncated.copy()
+        return self._result(), rewards, terminated, truncated, self._infos(ended)
+
+    def write_to(self, target: Target) -> None:
+        """Let the following resets and steps write there; a learner hands over row t + 1 of its rollout."""
+        require(not self._stepping, "the engines are stepping: call step_wait() first.")
+        require(
+            len(target.rows) == self.num_envs,
+            f"the target has {len(target.rows)} rows; {self.num_envs} needed.",
+        )
+        self._target = target
+
+    def info(self, index: int) -> dict[str, Any]:
+        """The account of the running episode of one environment."""
+        return self._simulator(index).info()
+
+    def close_extras(self, **_: Any) -> None:
+        """End all engines."""
+        if self._stepping:
+            self._stepping = False
+            self._pool.wait()
+        self._close_simulators()
+        self._pool.close()
+
+    def _open(self, index: int) -> None:
+        self._simulators[index] = Simulator(self.worlds, self.settings)
+
+    def _close_simulators(self) -> None:
+        for index, simulator in enumerate(self._simulators):
+            if simulator is not None:
+                simulator.close()
+                self._simulators[index] = None
+
+    def _simulator(self, index: int) -> Simulator:
+        simulator = self._simulators[index]
+        assert simulator is not None, "this environment is closed"
+        return simulator
+
+    def _begin(self, index: int) -> None:
+        episode = self._next[index]
+        if episode is None:
+            self.idle[index] = True
+        else:
+            self._simulator(index).reset(episode, self._target.rows[index])
+
+    def _advance(self, index: int) -> None:
+        """One decision of one environment; runs in a thread of the pool and touches row `index` only."""
+        if self.idle[index]:
+            self._rewards[index], self._terminated[index], self._truncated[index] = 0.0, False, False
+            if self._target.arrays is not self._shown:
+                for name, array in self._target.arrays.items():
+                    array[index] = self._shown[name][index]
+            return
+        simulator = self._simulator(index)
+        outcome: Outcome = simulator.step(self._actions[index], self._target.rows[index])
+        self._rewards[index], self._terminated[index], self._truncated[index] = outcome
+        if outcome.terminated or outcome.truncated:
+            last = {name: array[index].copy() for name, array in self._shown.items()}
+            self._finals[index] = (last, simulator.info())
+            self._begin(index)
+
+    def _new_stream(self, seed: int, position: int) -> EpisodeStream:
+        require(seed >= 0, f"seed must not be negative; got {seed}.")
+        if self._episodes_per_layout is None:
+            return ShuffledEpisodes(len(self.worlds), seed, position)
+        return EachLayout(len(self.worlds), self._episodes_per_layout, seed)
+
+    def _with_layouts(self, layouts: Sequence[int]) -> list[Episode | None]:
+        require(
+            len(layouts) == self.num_envs and all(0 <= i < len(self.worlds) for i in layouts),
+            f"options['layout'] must be {self.num_envs} numbers from 0 to {len(self.worlds) - 1}; got {layouts!r}.",
+        )
+        return [
+            Episode(int(layout), episode.seed) if episode else None
+            for layout, episode in zip(layouts, self._next, strict=True)
+        ]
+
+    def _result(self) -> Arrays:
+        self._shown = self._target.arrays
+        return {name: array.copy() for name, array in self._shown.items()} if self._copy else self._shown
+
+    def _infos(self, ended: np.ndarray | None = None) -> dict[str, Any]:
+        infos: dict[str, Any] = {}
+        if ended is None:
+            for index in range(self.num_envs):
+                if not self.idle[index]:
+                    infos = self._add_info(infos, self._simulator(index).info(), index)
+            return infos
+        for index in np.flatnonzero(ended):
+            final = self._finals[index]
+            assert final is not None
+            infos = self._add_info(infos, {"final_obs": final[0], "final_info": final[1]}, int(index))
+        return infos
