@@ -9,6 +9,7 @@ FOLDER/deadlines holds one float64 (CLOCK_MONOTONIC seconds, 0 = none) per engin
 one line that the launcher of engine N wrote: its own pid, the engine's pid, the instance id.
 """
 
+import contextlib
 import mmap
 import os
 import select
@@ -41,19 +42,15 @@ def kill_engine(pid: int, instance: str) -> None:
     except FileNotFoundError:
         if os.path.isdir("/proc/self"):
             return
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def remove_shared_memory(instance: str) -> None:
     """Unlink what ViZDoom made under /dev/shm for this instance."""
     for name in SHARED_MEMORY:
-        try:
+        with contextlib.suppress(OSError):
             os.unlink(f"/dev/shm/{name}{instance}")
-        except OSError:
-            pass
 
 
 def kill_overdue(folder: str, deadlines: mmap.mmap) -> None:

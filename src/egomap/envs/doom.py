@@ -121,7 +121,7 @@ class DoomEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
             task=task, size=size, items=items, split=split, scenarios=scenarios, config=config
         )
         self.render_mode = render_mode
-        self.observation_space = observation_space()
+        self.observation_space: gymnasium.spaces.Dict = observation_space()  # type: ignore[assignment]
         self.action_space = gymnasium.spaces.Discrete(NUM_ACTIONS)
         self._mode = rendering_of(rendering)
         self._simulator: Simulator | None = None
@@ -157,7 +157,7 @@ class DoomEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
         if layout is None:
             layout = self.np_random.integers(len(self.worlds))
         require(
-            isinstance(layout, (int, np.integer)) and 0 <= layout < len(self.worlds),
+            isinstance(layout, (int, np.integer)) and bool(0 <= layout < len(self.worlds)),
             f"layout must be 0 to {len(self.worlds) - 1}; got {layout!r}.",
         )
         # With a seed the episode depends on (seed, layout) alone; without, on the generator that a seed began.
@@ -185,7 +185,7 @@ class DoomEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
         self._observation = observation
         return observation, reward, terminated, truncated, simulator.info()
 
-    def render(self) -> np.ndarray | None:  # type: ignore[override]
+    def render(self) -> np.ndarray | None:
         """The engine's own picture (height, width, 3), before it is resized for the agent."""
         return self._running_simulator().screen.copy() if self.render_mode == "rgb_array" else None
 

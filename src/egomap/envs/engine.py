@@ -7,6 +7,7 @@ stuck (then call `restart`). It knows nothing of tasks, observations or Gymnasiu
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from pathlib import Path
@@ -112,10 +113,8 @@ class Engine:
         game, self._game = self._game, None
         if game is not None and self._berth is not None:
             self._berth.set_deadline(self._watchdog)
-            try:
+            with contextlib.suppress(*_DEATHS):
                 game.close()
-            except _DEATHS:
-                pass
         self._end()
 
     def _start(self) -> None:

@@ -141,8 +141,9 @@ class Guard:
             self._free.append(berth.number)
 
     def abandon(self, berth: Berth) -> None:
-        """Leave a berth whose engine never started: a thread waits inside ViZDoom for its launcher, and the
-        launcher's end would crash Python. The guard ends it with this process.
+        """Leave a berth whose engine never started to the guard, which ends it with this process.
+
+        A thread still waits inside ViZDoom for its launcher, and the launcher's end would crash Python.
         """
         berth.clear_deadline()
         self.abandoned += 1
