@@ -55,7 +55,7 @@ def status(game: vzd.DoomGame) -> tuple[int, int]:
 
 
 def walk(game: vzd.DoomGame, points: Sequence[tuple[float, float]], *, near: float = 12.0) -> list[float]:
-    """Walk through `points`; stops when the episode ends or a reward beyond the living one arrives at the last.
+    """Walk through `points`; stop when the episode ends or, on the way to the last, when something is paid.
 
     Returns the rewards other than the living reward, in the order in which they came.
     """
@@ -99,14 +99,10 @@ def tour(layout: Layout, order: Sequence[int]) -> list[list[tuple[float, float]]
 
 def _points(layout: Layout, here: Cell, cells: list[Cell]) -> list[tuple[float, float]]:
     points = [layout.center(cell) for cell in cells[1:]]
-    x, y = player_start(layout)
-    if here == layout.start and (x, y) != layout.center(here) and len(cells) > 1:
-        # Around the pillar: along the edge of the cell towards the way out.
-        (cx, cy), (nx, ny) = layout.center(here), points[0]
-        dx, dy = (nx - cx) / layout.cell, (ny - cy) / layout.cell
-        if dx + dy > 0:
-            # The player stands in the south-west; go along the side first.
-            points.insert(0, (cx + 36 * (1 if dx else -1), cy + 36 * (1 if dy else -1)))
-        side = (cx + 44 * dx - 36 * abs(dy), cy + 44 * dy - 36 * abs(dx))
-        points.insert(len(points) - len(cells) + 1, side)
+    x, y = layout.center(here)
+    if here == layout.start and player_start(layout) == (x - 32, y - 32):
+        # The player stands south-west of the pillar: north and east are reached around a corner.
+        step = (cells[1].column - here.column, cells[1].row - here.row)
+        corners = {(1, 0): [(x + 38, y - 38)], (0, 1): [(x - 38, y + 38)]}
+        points = corners.get(step, []) + points
     return points

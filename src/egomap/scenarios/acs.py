@@ -1,8 +1,9 @@
 """A small assembler for ACS, the script language of the engine's maps.
 
-What comes in: scripts as lists of readable instructions. What goes out: the bytes of a BEHAVIOR lump in the plain
-"ACSE" container, where every opcode and operand is a little-endian 32-bit word. There is no compiler here: no
-expressions, no variables by name, no strings. Numbers with a fraction are 16.16 fixed point, see `fixed`.
+What comes in: scripts as lists of readable instructions. What goes out: the bytes of a BEHAVIOR lump in the
+plain "ACSE" container, where every opcode and operand is a little-endian 32-bit word. There is no compiler
+here: no expressions, no variables by name, no strings. Numbers with a fraction are 16.16 fixed point, see
+`fixed`.
 """
 
 from __future__ import annotations

@@ -1,72 +1,41 @@
 """Scenario sets: a training and a test split of one task as files that stand alone.
 
-What comes in: a `ScenarioConfig`, or a folder. What goes out: a `ScenarioSet`, and a folder with one WAD and one
-.cfg per split, a manifest and a picture. Everything is a function of the settings: same settings, same bytes.
-A folder is written whole or not at all, and read only if every file is as the manifest says. No engine is opened.
+What comes in: a `ScenarioConfig`, or a folder. What goes out: a `ScenarioSet`, and a folder with one WAD and
+one .cfg per split, a manifest and a picture. Everything is a function of the settings: same settings, same
+bytes. A folder is written whole or not at all, and read only if every file is as the manifest says. No engine
+is opened.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
 
 from egomap.config import ScenarioConfig
 from egomap.scenarios import sheet
+from egomap.scenarios.export import (
+    FORMAT_VERSION,
+    MANIFEST,
+    PICTURE,
+    SPLITS,
+    build_manifest,
+    canonical,
+    map_name,
+    read_manifest,
+    sha256,
+    split_files,
+)
 from egomap.scenarios.layout import Layout
 from egomap.scenarios.maze import make_maze, stream
-from egomap.scenarios.tasks import EPISODE_TICS, FAMILIES, LIVING_REWARD, behavior, solvable, things
-from egomap.scenarios.udmf import textmap
-from egomap.scenarios.wad import Lump, write_wad
-
-FORMAT_VERSION = 1
-"""Counts up whenever the same settings would give other bytes."""
-MANIFEST = "manifest.json"
-PICTURE = "layouts.png"
-
-Split = Literal["train", "test"]
-SPLITS: tuple[Split, ...] = ("train", "test")
+from egomap.scenarios.tasks import FAMILIES, solvable
 
 # Draws without a new layout before a set is declared impossible: with one acceptable layout in 500 draws (far
 # worse than any measured: 8 items in 3 x 3 cells, 1 in 70), giving up by mistake has a chance of e^-80.
 MAX_DRAWS = 40_000
-
-CFG = """\
-# {title}, {size} x {size} cells: {split} split, {count} layouts. Written by egomap.
-# {rule}
-# Layouts are maps {first} to {last}: set_doom_map, set_seed, then new_episode.
-# USER1 counts the goals reached; USER2 is 0 while running or timed out, 1 solved, 2 failed.
-
-doom_scenario_path = {wad}
-doom_map = {first}
-doom_skill = 5
-mode = PLAYER
-
-living_reward = {living_reward}
-episode_start_time = 10
-episode_timeout = {tics}
-
-available_buttons = {{ TURN_LEFT TURN_RIGHT MOVE_FORWARD MOVE_BACKWARD }}
-available_game_variables = {{ POSITION_X POSITION_Y ANGLE USER1 USER2 }}
-
-screen_resolution = RES_320X180
-screen_format = RGB24
-depth_buffer_enabled = true
-window_visible = false
-sound_enabled = false
-render_hud = false
-render_weapon = false
-render_crosshair = false
-render_decals = false
-render_particles = false
-render_messages = false
-"""
 
 
 @dataclass(frozen=True)
@@ -95,11 +64,6 @@ class ScenarioSet:
             present = ", ".join(name for name in SPLITS if self.layouts.get(name))
             raise ValueError(f"{self.folder} has no {split!r} split; it has: {present}.")
         return self.folder / f"{split}.{suffix}"
-
-
-def map_name(index: int) -> str:
-    """The name of map `index` (from 0)."""
-    return f"MAP{index + 1:02d}"
 
 
 def draw_layouts(
@@ -135,7 +99,7 @@ def draw_layouts(
                 if idle >= MAX_DRAWS:
                     raise ValueError(
                         f"only {len(seen)} distinct solvable layouts were found for {config.task} of size "
-                        f"{config.size}, but train + test asks for {total}; ask for fewer or for a larger size."
+                        f"{config.size}, but {total} were asked for; ask for fewer or for a larger size."
                     )
         layouts[split] = tuple(found)
     return {split: layouts[split] for split in SPLITS}
@@ -148,19 +112,21 @@ def generate(
 
     Args:
         config: Task, size, numbers of layouts, seed.
-        out: A folder that does not exist yet or is empty, or one that holds this very set, which is then reused.
+        out: A folder that does not exist yet or is empty, or one that holds this very set, which is then
+            reused.
         progress: Called with (layouts made, layouts in all).
 
     Raises:
-        ValueError: Settings out of range, too many layouts for the size, or a folder with something else in it.
+        ValueError: Settings out of range, too many layouts for the size, or a folder with something else in
+            it.
     """
     config.validate()
-    out = Path(out)
+    out = Path(out).resolve()
     if out.exists():
         _require_usable(out)
     layouts = draw_layouts(config, progress)
-    files = _split_files(config, layouts)
-    manifest = _manifest(config, layouts, files)
+    files = split_files(config, layouts)
+    manifest = build_manifest(config, layouts, files)
     if not _is_empty(out):
         _require_same(out, manifest)
         return load(out)
@@ -185,10 +151,11 @@ def load(folder: Path) -> ScenarioSet:
     """Read a set back after checking each of its files.
 
     Raises:
-        ValueError: There is no set in `folder`, it is of another format version, or a file is missing or changed.
+        ValueError: There is no set in `folder`, it is of another format version, or a file is missing or
+            changed.
     """
     folder = Path(folder)
-    manifest = _read_manifest(folder)
+    manifest = read_manifest(folder)
     try:
         config = ScenarioConfig(**manifest["config"]).validate()
         layouts = {
@@ -209,7 +176,7 @@ def load(folder: Path) -> ScenarioSet:
             data = (folder / name).read_bytes()
         except OSError as error:
             raise ValueError(f"{folder / name} cannot be read: {error.strerror}.") from error
-        if _sha256(data) != digest:
+        if sha256(data) != digest:
             raise ValueError(f"{folder / name} is truncated or changed: its SHA-256 is not the manifest's.")
     return ScenarioSet(folder, config, layouts)
 
@@ -226,11 +193,11 @@ def cache_folder() -> Path:
 def default_set(config: ScenarioConfig) -> ScenarioSet:
     """The set of `config`, generated into the cache folder the first time it is asked for.
 
-    Several processes may ask at once: each makes its own copy, the first to finish puts it in place, the others
-    use that one.
+    Several processes may ask at once: each makes its own copy, the first to finish puts it in place, the
+    others use that one.
     """
     config.validate()
-    key = _sha256(_canonical({"format": FORMAT_VERSION, "config": asdict(config)}))[:12]
+    key = sha256(canonical({"format": FORMAT_VERSION, "config": asdict(config)}))[:12]
     folder = cache_folder() / "scenarios" / f"{config.task}-{config.size}-{key}"
     if not _is_empty(folder):
         try:
@@ -247,87 +214,6 @@ def _draw(config: ScenarioConfig, goals: int, split: str, draw: int) -> Layout:
     walls = make_maze(rng, config.size, config.wall_probability)
     start, places = FAMILIES[config.task].place(rng, config.size, goals)
     return Layout(config.task, config.size, config.cell, walls, start, places)
-
-
-def _split_files(config: ScenarioConfig, layouts: dict[str, tuple[Layout, ...]]) -> dict[str, bytes]:
-    """The WAD and .cfg of each split that has layouts."""
-    family = FAMILIES[config.task]
-    files: dict[str, bytes] = {}
-    for split in SPLITS:
-        if not layouts[split]:
-            continue
-        lumps: list[Lump] = []
-        for index, layout in enumerate(layouts[split]):
-            lumps.append(Lump(map_name(index), b""))
-            lumps.append(Lump("TEXTMAP", textmap(layout, things(layout))))
-            lumps.append(Lump("BEHAVIOR", behavior(layout)))
-            lumps.append(Lump("ENDMAP", b""))
-        files[f"{split}.wad"] = write_wad(lumps)
-        text = CFG.format(
-            title=family.title,
-            rule=family.rule,
-            size=config.size,
-            split=split,
-            count=len(layouts[split]),
-            wad=f"{split}.wad",
-            first=map_name(0),
-            last=map_name(len(layouts[split]) - 1),
-            living_reward=f"{LIVING_REWARD:.4f}",
-            tics=EPISODE_TICS,
-        )
-        files[f"{split}.cfg"] = text.encode("ascii")
-    return files
-
-
-def _manifest(
-    config: ScenarioConfig, layouts: dict[str, tuple[Layout, ...]], files: dict[str, bytes]
-) -> bytes:
-    content: dict[str, Any] = {
-        "format": FORMAT_VERSION,
-        "config": asdict(config),
-        "files": {name: _sha256(data) for name, data in files.items()},
-        "layouts": {
-            split: [
-                {"map": map_name(index), "hash": layout.hash, "layout": layout.to_json()}
-                for index, layout in enumerate(layouts[split])
-            ]
-            for split in SPLITS
-        },
-    }
-    # The picture is not listed: its bytes depend on the drawing library, and nothing is computed from it.
-    content["digest"] = _sha256(_canonical(content))
-    return _canonical(content) + b"\n"
-
-
-def _read_manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST
-    try:
-        manifest = json.loads(path.read_bytes())
-    except OSError as error:
-        raise ValueError(
-            f"{folder} holds no scenario set: cannot read {MANIFEST} ({error.strerror})."
-        ) from error
-    except ValueError as error:
-        raise ValueError(f"{path} is truncated or not JSON.") from error
-    if not isinstance(manifest, dict) or "format" not in manifest:
-        raise ValueError(f"{path} is not the manifest of a scenario set.")
-    if manifest["format"] != FORMAT_VERSION:
-        raise ValueError(
-            f"{path} is of format {manifest['format']!r}; this version reads format {FORMAT_VERSION}. "
-            "Generate the set again."
-        )
-    rest = {key: value for key, value in manifest.items() if key != "digest"}
-    if manifest.get("digest") != _sha256(_canonical(rest)):
-        raise ValueError(f"{path} has been changed: its content does not match its own digest.")
-    return manifest
-
-
-def _canonical(content: object) -> bytes:
-    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode("ascii")
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 def _is_empty(folder: Path) -> bool:
@@ -373,7 +259,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Flush a file or folder to the disk, so that a power cut cannot leave a whole-looking folder of holes."""
+    """Flush a file or folder to the disk, so that a power cut leaves no whole-looking folder of holes."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:
@@ -381,7 +267,8 @@ def _sync(path: Path) -> None:
     try:
         os.fsync(handle)
     except OSError:
-        # Some file systems cannot flush folders; a failed flush of a file shows up again when it is read back.
+        # Some file systems cannot flush folders; a failed flush of a file shows up again when it is read
+        # back.
         if not path.is_dir():
             raise
     finally:

@@ -50,7 +50,7 @@ class Layout:
         return ((cell.column + 0.5) * self.cell - half, (cell.row + 0.5) * self.cell - half)
 
     def cell_at(self, x: float, y: float) -> Cell:
-        """The cell that holds the world point (x, y); points on or beyond the border go to the nearest cell."""
+        """The cell that holds the world point (x, y); points beyond the border go to the nearest one."""
         half = self.size * self.cell / 2
         column, row = (int((v + half) // self.cell) for v in (x, y))
         return Cell(min(max(column, 0), self.size - 1), min(max(row, 0), self.size - 1))

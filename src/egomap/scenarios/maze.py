@@ -1,8 +1,9 @@
 """The maze: a seeded random grid of cells and the inner walls that stand between them.
 
-What comes in: a stream of random numbers, the size, the probability of a wall. What goes out: the walls, sorted.
-Every inner wall is first kept with `wall_probability`; then a random depth-first walk over all cells removes the
-walls that it crosses, so every cell can be reached and loops remain. Nothing here knows about tasks or the engine.
+What comes in: a stream of random numbers, the size, the probability of a wall. What goes out: the walls,
+sorted. Every inner wall is first kept with `wall_probability`; then a random depth-first walk over all cells
+removes the walls that it crosses, so every cell can be reached and loops remain. Nothing here knows about
+tasks or the engine.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ def stream(*parts: object) -> random.Random:
     """A generator of random numbers named by `parts`: equal parts give equal numbers on any machine.
 
     Choice: the standard library's Mersenne Twister, seeded with an integer taken from SHA-256, read through
-    `.random()` only. Python promises that this sequence never changes for an integer seed; it promises nothing
-    of the kind for `shuffle`, `choice` or `sample`, nor numpy for its distributions, so none of them is used.
+    `.random()` only. Python promises that this sequence never changes for an integer seed; it promises
+    nothing of the kind for `shuffle`, `choice` or `sample`, nor numpy for its distributions, so none of them
+    is used.
     """
     name = "\x1f".join(str(part) for part in parts)
     return random.Random(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big"))

@@ -1,11 +1,8 @@
 """The task families: where start and goals go, which things stand there, what is paid. One table, `FAMILIES`.
 
-What comes in: a maze and a stream of random numbers, or a finished layout. What goes out: places, things, scripts.
-A new task is a new row (and its name in `egomap.config.Task`). All families share one script: goals are numbered
-things, touching the next one pays, touching another one may end the episode.
-
-For whoever plays the maps: ACS global 0 is the reward; global 1 (game variable USER1) counts the goals reached;
-global 2 (USER2) is the status, see `RUNNING`, `SOLVED`, `FAILED`. A time-out leaves USER2 at `RUNNING`.
+What comes in: a maze and a stream of random numbers, or a finished layout. What goes out: places, things,
+scripts. A new task is a new row (and its name in `egomap.config.Task`). All families share the script of
+`scripts`: goals are numbered things, touching the next one pays, touching another one may end the episode.
 """
 
 from __future__ import annotations
@@ -16,25 +13,21 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from egomap.config import ScenarioConfig, Task
-from egomap.scenarios.acs import Instruction, Script, assemble, fixed
 from egomap.scenarios.layout import Cell, Layout
 from egomap.scenarios.maze import distinct_cells
+from egomap.scenarios.scripts import FIRST_GOAL_TID, PILLAR_TID, goal_scripts
 from egomap.scenarios.udmf import WALL_THICKNESS, Thing
 
-RUNNING, SOLVED, FAILED = 0, 1, 2
 EPISODE_TICS = 2100
 LIVING_REWARD = -0.0001
-
-REWARD, PROGRESS, STATUS = 0, 1, 2  # ACS globals
-FIRST_GOAL_TID = 20
-PILLAR_TID = 30
-EXECUTE_ALWAYS, EXIT_NORMAL, THING_DAMAGE = 226, 243, 119  # action specials
 
 PLAYER_START_TYPE = 1
 GREEN_ARMOUR, BLUE_ARMOUR = 2018, 2019
 GREEN_PILLAR, RED_PILLAR = 30, 32
 PLAYER_RADIUS = 16
 PILLAR_DISTANCE = 32  # from the player's to the pillar's centre along each axis: just free of it
+# Pillar, player and half a wall fit side by side into half a cell, with 4 units to spare.
+ROOMY_CELL = 2 * (PILLAR_DISTANCE + PLAYER_RADIUS + WALL_THICKNESS // 2 + 4)
 
 
 @dataclass(frozen=True)
@@ -62,6 +55,8 @@ class TaskFamily:
     """Draw start and goals: (stream, size, number of goals) -> (start, goals)."""
     things: Callable[[Layout], list[Thing]]
     """The goals' things; the touchable one of goal i has tid FIRST_GOAL_TID + i."""
+    hurts: bool = False
+    """Whether the player is kept below full health, without which a medikit cannot be picked up."""
     hides_last: bool = False
     """Whether the last goal becomes touchable only when all others are reached, at the pillar PILLAR_TID."""
 
@@ -80,13 +75,13 @@ def player_start(layout: Layout) -> tuple[float, float]:
     """World x, y (map units) at which the player appears.
 
     In find-return the green pillar stands in the middle of the start cell. The player stands south-west of it
-    where the cell has room for that. In narrow cells (below 112 units) nobody can squeeze past the pillar, so the
-    player stands on the side from which the way to the red pillar begins.
+    where the cell has room for that. In narrow cells (below 120 units) nobody can squeeze past the pillar, so
+    the player stands on the side from which the way to the red pillar begins.
     """
     x, y = layout.center(layout.start)
     if not FAMILIES[layout.task].hides_last:
         return x, y
-    if PILLAR_DISTANCE + PLAYER_RADIUS <= (layout.cell - WALL_THICKNESS) / 2:
+    if layout.cell >= ROOMY_CELL:
         return x - PILLAR_DISTANCE, y - PILLAR_DISTANCE
     step = way(layout, layout.start, layout.goals[0])[1]
     dx, dy = step.column - layout.start.column, step.row - layout.start.row
@@ -100,7 +95,7 @@ def things(layout: Layout) -> list[Thing]:
 
 
 def way(layout: Layout, origin: Cell, target: Cell, *, avoid: Collection[Cell] = ()) -> list[Cell]:
-    """A shortest way from `origin` to `target`, both included, through no cell of `avoid`; [] if there is none."""
+    """A shortest way from `origin` to `target`, both included, that avoids `avoid`; [] if there is none."""
     came: dict[Cell, Cell] = {origin: origin}
     queue = deque([origin])
     while queue and target not in came:
@@ -118,7 +113,7 @@ def way(layout: Layout, origin: Cell, target: Cell, *, avoid: Collection[Cell] =
 
 
 def solvable(layout: Layout) -> bool:
-    """Whether all goals can be reached in order, and without entering the cell of a wrong one where that fails."""
+    """Whether all goals can be reached in order, past no goal that would end the episode as a wrong one."""
     harmful = FAMILIES[layout.task].wrong_reward is not None
     here = layout.start
     for index, goal in enumerate(layout.goals):
@@ -130,99 +125,14 @@ def solvable(layout: Layout) -> bool:
 
 
 def behavior(layout: Layout) -> bytes:
-    """The BEHAVIOR lump: the scripts that pay the rewards. It depends on the task and the number of goals only."""
+    """The BEHAVIOR lump, the scripts that pay: a function of the task and the number of goals only."""
     family = FAMILIES[layout.task]
-    rewards = family.rewards(len(layout.goals))
-    return assemble(
-        [
-            Script(1, "open", _open(len(rewards))),
-            Script(2, "enter", _enter()),
-            Script(
-                3, "closed", _touched(rewards, family.wrong_reward, hides_last=family.hides_last), arguments=1
-            ),
-        ]
+    return goal_scripts(
+        family.rewards(len(layout.goals)),
+        wrong_reward=family.wrong_reward,
+        hurts=family.hurts,
+        hides_last=family.hides_last,
     )
-
-
-def _open(goals: int) -> list[Instruction]:
-    """When the map starts: clear the counters and make every goal's pick-up call script 3 with its index."""
-    code: list[Instruction] = []
-    for variable in (REWARD, PROGRESS, STATUS):
-        code += [("push", 0), ("assign_global", variable)]
-    for index in range(goals):
-        arguments = (FIRST_GOAL_TID + index, EXECUTE_ALWAYS, 3, 0, index, 0, 0)
-        code += [*(("push", value) for value in arguments), ("set_thing_special",)]
-    return code
-
-
-def _enter() -> list[Instruction]:
-    """When the player appears: a random heading, empty hands, not quite full health."""
-    return [
-        ("push", 0),
-        ("push", 0),
-        ("push", fixed(1.0) - 1),
-        ("random",),
-        ("set_actor_angle",),
-        *_ready(),
-    ]
-
-
-def _ready() -> list[Instruction]:
-    """Leave the player able to pick up any item: armour is refused over equal armour, a medikit at full health."""
-    # Two points, since the easiest skill halves damage and would round one point down to none. The inventory goes
-    # first, or armour would absorb the damage.
-    hurt = (0, 2, 0)
-    return [("clear_inventory",), *(("push", value) for value in hurt), ("special3", THING_DAMAGE)]
-
-
-def _touched(rewards: tuple[float, ...], wrong: float | None, *, hides_last: bool) -> list[Instruction]:
-    """When goal number `argument 0` is touched: pay, count, and end the episode when all are reached or it is wrong."""
-    code: list[Instruction] = [
-        # The exit takes effect at the end of the tic: nothing may be paid after it.
-        ("push_global", STATUS),
-        ("jump_if", "end"),
-        ("push_local", 0),
-        ("push_global", PROGRESS),
-        ("ne",),
-        ("jump_if", "wrong"),
-    ]
-    for index, reward in enumerate(rewards):
-        code += [("push_local", 0), ("push", index), ("ne",), ("jump_if", f"not {index}")]
-        code += [("push", fixed(reward)), ("add_global", REWARD), ("label", f"not {index}")]
-    code += [("push", 1), ("add_global", PROGRESS)]
-    code += [("push_global", PROGRESS), ("push", len(rewards)), ("lt",), ("jump_if", "more")]
-    code += [*_finish(SOLVED), ("label", "more")]
-    if hides_last:
-        code += _reveal(FIRST_GOAL_TID + len(rewards) - 1)
-    code += [*_ready(), ("jump", "end"), ("label", "wrong")]
-    if wrong is not None:
-        code += [("push", fixed(wrong)), ("add_global", REWARD), *_finish(FAILED)]
-    return [*code, ("label", "end"), ("terminate",)]
-
-
-def _finish(status: int) -> list[Instruction]:
-    return [
-        ("push", status),
-        ("assign_global", STATUS),
-        ("push", 0),
-        ("special1", EXIT_NORMAL),
-        ("jump", "end"),
-    ]
-
-
-def _reveal(tid: int) -> list[Instruction]:
-    """Move the hidden pick-up `tid` into the pillar."""
-    return [
-        ("push", tid),
-        ("push", PILLAR_TID),
-        ("actor_x",),
-        ("push", PILLAR_TID),
-        ("actor_y",),
-        ("push", 0),
-        ("push", 0),
-        ("set_actor_position",),
-        ("drop",),
-    ]
 
 
 def _place_apart(rng: random.Random, size: int, goals: int) -> tuple[Cell, tuple[Cell, ...]]:
@@ -243,10 +153,10 @@ def _items(layout: Layout) -> list[Thing]:
 
 
 def _pillars(layout: Layout) -> list[Thing]:
-    """Two pillars with an invisible pick-up inside; the green one's waits outside the arena until red is reached.
+    """Two pillars, an invisible pick-up inside each; green's waits outside the arena until red is reached.
 
-    A pillar stops the player 32 units from its centre and a pick-up is touched within 36, so what lies inside a
-    pillar is picked up by whoever bumps into it.
+    A pillar stops the player 32 units from its centre and a pick-up is touched within 36, so what lies inside
+    a pillar is picked up by whoever bumps into it.
     """
     (red_x, red_y), (green_x, green_y) = (layout.center(goal) for goal in layout.goals)
     outside = layout.size * layout.cell / 2 + 1024
@@ -301,5 +211,6 @@ FAMILIES: dict[Task, TaskFamily] = {
         wrong_reward=-0.25,
         place=_place_apart,
         things=_items,
+        hurts=True,
     ),
 }

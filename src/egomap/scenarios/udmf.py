@@ -1,9 +1,10 @@
 """The map itself: a layout and its things as UDMF text (the TEXTMAP lump).
 
-What comes in: a layout (walls of a grid) and the things that the task places. What goes out: bytes. The arena is
-one sector; walls are void behind one-sided lines, so the depth buffer sees them as they are. Walls are 16 units
-thick, 8 on either side of the cell border; the outer border has no thickness inside: its face is the arena's edge.
-The same layout gives the same bytes. No nodes are built here: the engine builds them when it loads the map.
+What comes in: a layout (walls of a grid) and the things that the task places. What goes out: bytes. The arena
+is one sector; walls are void behind one-sided lines, so the depth buffer sees them as they are. Walls are 16
+units thick, 8 on either side of the cell border; the outer border has no thickness inside: its face is the
+arena's edge. The same layout gives the same bytes. No nodes are built here: the engine builds them when it
+loads the map.
 """
 
 from __future__ import annotations
@@ -63,17 +64,19 @@ def textmap(layout: Layout, things: Sequence[Thing]) -> bytes:
 def wall_outline(layout: Layout) -> list[list[Point]]:
     """The border between floor and wall as closed loops of points, collinear pieces joined.
 
-    Convention: world map units, x east, y north. Each loop runs so that the floor is on the right of every line,
-    which is the side the engine calls the front. The last point joins the first.
+    Convention: world map units, x east, y north. Each loop runs so that the floor is on the right of every
+    line, which is the side the engine calls the front. The last point joins the first.
 
     The walls are drawn into a coarse picture, two narrow slots for each wall and one wide slot for each cell,
-    and the outline of that picture is followed. So walls that meet become one body, without seams or overlaps.
+    and the outline of that picture is followed. So walls that meet become one body, without seams or
+    overlaps.
     """
     solid = _solid_slots(layout)
     edges = _slot_edges(layout)
     padded = np.pad(solid, 1, constant_values=True)
     floor = ~solid
-    # For each floor slot, a line along each side that touches a wall; (start, end) are offsets of slot corners.
+    # For each floor slot, a line along each side that touches a wall; (start, end) are offsets of slot
+    # corners.
     sides = (
         (padded[:-2, 1:-1], (0, 0), (0, 1)),  # wall in the west: the line runs north
         (padded[2:, 1:-1], (1, 1), (1, 0)),  # east: south
@@ -107,7 +110,7 @@ def _corners(loop: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _slot_edges(layout: Layout) -> list[float]:
-    """World coordinates of the slot borders along one axis: arena edge, then wall, middle, wall for each line."""
+    """World coordinates of the slots' borders along one axis; each inner grid line has three."""
     half = layout.size * layout.cell / 2
     edges = [-half]
     for line in range(1, layout.size):
@@ -117,7 +120,7 @@ def _slot_edges(layout: Layout) -> list[float]:
 
 
 def _solid_slots(layout: Layout) -> np.ndarray:
-    """Boolean picture [x slot, y slot] of where walls stand. Cell c is slot 3c; the line east of it 3c+1, 3c+2."""
+    """Boolean picture [x slot, y slot] of the walls. Cell c is slot 3c, the wall east of it 3c+1 and 3c+2."""
     size = layout.size
     solid = np.zeros((3 * size - 2, 3 * size - 2), dtype=bool)
     # How many walls of each orientation touch the crossing of two grid lines.

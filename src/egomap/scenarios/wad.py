@@ -1,7 +1,8 @@
-"""WAD files, the engine's archives: a header, the lumps' bytes, a directory. Read with suspicion, written plainly.
+"""WAD files, the engine's archives: a header, the lumps' bytes, a directory.
 
-What comes in: bytes of a file, or named lumps. What goes out: the other. What lumps mean is not known here. The
-engine itself reads a broken WAD without a word and plays another map, so every offset is checked before use.
+What comes in: bytes of a file, or named lumps. What goes out: the other. What lumps mean is not known here.
+The engine itself reads a broken WAD without a word and plays another map, so every offset is checked before
+use.
 """
 
 from __future__ import annotations
