@@ -7,7 +7,7 @@ are checked once, by `validate()`, with a sentence that says what was got and wh
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 Task = Literal["labyrinth", "find-return", "ordered-items"]
@@ -200,3 +200,51 @@ class MapSettings:
     def context_size(self) -> int:
         """Values of the context: features and position (paper: 16 + 2), or 0 without a query."""
         return (self.channels + 2 * self.use_query_position) if self.use_query else 0
+
+
+AgentKind = Literal["gru", "lstm", "neural-map", "egomap"]
+
+UNKNOWN_DEPTH = 456.0
+"""Map units that the default rendering reads where its depth buffer saturates."""
+MOTION_UNIT = 32.0
+"""Map units; about the farthest that a Doom player gets in one decision (33.3)."""
+
+
+@dataclass(frozen=True)
+class AgentConfig:
+    """An agent: which memory it has, and the sizes of its parts (paper: appendix "Architectures")."""
+
+    kind: AgentKind = "egomap"
+    """Memory: gru (the paper's baseline), lstm, neural-map, or egomap."""
+    standardise: bool = True
+    """Standardise each input channel by fixed constants; False is the paper's raw input between 0 and 1."""
+    hidden_size: int = 128
+    """Units of the FC layer and of the recurrent layer, 1 or more (paper: 128)."""
+    unknown_depth: float = UNKNOWN_DEPTH
+    """What perception sees where the depth is unknown, in map units, above 0."""
+    motion_unit: float = MOTION_UNIT
+    """Map units that the recurrent baseline's dx and dy are divided by, above 0."""
+    padding: float = 0.2
+    """How far a map reaches beyond the arena, as a part of its side (paper: 0.2)."""
+    map: MapSettings = field(default_factory=MapSettings)
+    """EgoMap's map and reads; its extent is set from the arena."""
+    neural_map_size: int = 15
+    """Cells along each side of each of the Neural Map's four maps, 12 or more."""
+    neural_map_channels: int = 32
+    """Channels of the Neural Map, 1 or more."""
+
+    def validate(self) -> AgentConfig:
+        """Return self, or raise a ValueError that says which value is out of range."""
+        kinds = get_args(AgentKind)
+        require(self.kind in kinds, f"kind must be one of {', '.join(kinds)}; got {self.kind!r}.")
+        for name, value, least in (
+            ("hidden-size", self.hidden_size, 1),
+            ("neural-map-size", self.neural_map_size, 12),
+            ("neural-map-channels", self.neural_map_channels, 1),
+        ):
+            require(value >= least, f"{name} must be {least} or more; got {value}.")
+        for name, length in (("unknown-depth", self.unknown_depth), ("motion-unit", self.motion_unit)):
+            require(0 < length < math.inf, f"{name} must be a length above 0 map units; got {length}.")
+        require(0.0 <= self.padding <= 10.0, f"padding must be between 0 and 10; got {self.padding}.")
+        self.map.validate()
+        return self

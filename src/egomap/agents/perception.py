@@ -20,6 +20,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from egomap.agents.rgbd import assemble_rgbd
+from egomap.config import UNKNOWN_DEPTH
 
 KERNELS, STRIDES = (8, 4, 3), (4, 2, 1)
 
@@ -32,9 +33,6 @@ RAW_SCALING = ((0.0, 0.0, 0.0, 0.0), (255.0, 255.0, 255.0, 255.0 * DEPTH_LEVEL))
 STANDARD_SCALING = ((52.3, 52.3, 52.3, 54.0), (15.3, 15.3, 15.3, 73.0))
 """Mean and deviation per channel of views of these (dark) mazes: RGB / 255 has mean 0.205 and deviation 0.06,
 the depth buffer / 255 mean 0.026 and deviation 0.04; here in levels and map units."""
-
-UNKNOWN_DEPTH = 456.0
-"""Map units that stand for an unknown depth: what the default rendering reads where it saturates."""
 
 _PIECE = 64
 """Views per piece on a CPU: their floats (7 MB) fit the cache. Measured best of 16 to 2048."""

@@ -13,20 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from egomap.config import MOTION_UNIT
 from egomap.memory.cores import GRUCore, LSTMCore
 from egomap.memory.protocol import MemoryInputs, MemoryState, MemoryTrace, TensorSpec
 
-__all__ = [
-    "EGO_MOTION_FEATURES",
-    "MOTION_UNIT",
-    "GRUCore",
-    "LSTMCore",
-    "RecurrentMemory",
-    "ego_motion_features",
-]
-
-MOTION_UNIT = 32.0
-"""Map units that dx and dy are divided by: about the farthest a Doom player gets in one decision (33.3)."""
+__all__ = ["EGO_MOTION_FEATURES", "GRUCore", "LSTMCore", "RecurrentMemory", "ego_motion_features"]
 
 EGO_MOTION_FEATURES = 4
 
@@ -93,10 +84,8 @@ class RecurrentMemory(nn.Module):
     ) -> tuple[Tensor, MemoryState]:
         """One step: features (N, C, Hf, Wf), ego_motion (N, 3) -> hidden (N, H), next state."""
         x = self._input(inputs, axes=1)
-        if isinstance(self.core, GRUCore):
-            state = (self.core.step(x, state[0]),)
-        else:
-            state = self.core.step(x, *state)
+        core = self.core
+        state = (core.step(x, state[0]),) if isinstance(core, GRUCore) else core.step(x, *state)
         if trace is not None:
             trace["hidden"] = state[0]
         return state[0], state

@@ -1,0 +1,190 @@
+"""An agent: perception, a memory and two heads, for one step or a whole rollout.
+
+What comes in: observations as the environments give them (rgb, depth, pose, ego_motion), the memory's opaque
+state, and where episodes start. What goes out: actions with their log-probability and value (`step`), or
+logits and values of a sequence (`unroll`, also `forward`, which DistributedDataParallel wraps). Paper: figure
+of the architectures, appendix. Wiring only: the mathematics is in `perception`, `egomap.memory` and `heads`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from egomap.agents.heads import Heads, choose, entropy
+from egomap.agents.perception import KERNELS, STRIDES, Perception
+from egomap.config import NUM_ACTIONS, AgentConfig, Camera
+from egomap.memory.egomap import EgoMapMemory
+from egomap.memory.neural_map import NeuralMapMemory
+from egomap.memory.protocol import Memory, MemoryInputs, MemoryState, MemoryTrace, reset_state
+from egomap.memory.recurrent import RecurrentMemory
+
+Observation = Mapping[str, Tensor]
+"""rgb (..., 3, H, W) uint8, depth (..., H, W) map units, pose (..., 3), ego_motion (..., 3); others ignored."""
+
+OBSERVATION_KEYS = ("rgb", "depth", "pose", "ego_motion")
+
+
+class AgentStep(NamedTuple):
+    """What an agent decides for N environments."""
+
+    action: Tensor
+    """(N,) int64."""
+    log_prob: Tensor
+    """(N,) log-probability of that action."""
+    value: Tensor
+    """(N,) estimate of the discounted return."""
+    logits: Tensor
+    """(N, actions)."""
+    state: MemoryState
+    """The memory after this step; opaque."""
+
+    @property
+    def entropy(self) -> Tensor:
+        """(N,) entropy of the policy in nats, computed when asked for."""
+        return entropy(self.logits)
+
+
+class AgentOutput(NamedTuple):
+    """What an agent thinks of a sequence of T steps of N environments."""
+
+    logits: Tensor
+    """(T, N, actions)."""
+    value: Tensor
+    """(T, N)."""
+    state: MemoryState
+    """The memory after the last step; opaque."""
+
+
+class Agent(nn.Module):
+    """Perception, memory and heads.
+
+    Args:
+        perception: Maps rgb and depth to features.
+        memory: Any module with the methods of `egomap.memory.protocol.Memory`, a user's own too.
+        num_actions: Discrete actions (paper: 5).
+    """
+
+    def __init__(self, perception: Perception, memory: Memory, *, num_actions: int = NUM_ACTIONS):
+        super().__init__()
+        self.perception = perception
+        self.memory = memory
+        self.heads = Heads(memory.output_size, num_actions)
+
+    def initial_state(self, n: int) -> MemoryState:
+        """The state of `n` environments at the start of an episode."""
+        return self.memory.initial_state(n)
+
+    def step(
+        self,
+        observation: Observation,
+        state: MemoryState,
+        episode_start: Tensor,
+        *,
+        deterministic: bool = False,
+        generator: torch.Generator | None = None,
+        trace: MemoryTrace | None = None,
+    ) -> AgentStep:
+        """Decide for N environments; call it under `torch.no_grad()` in a rollout.
+
+        Args:
+            observation: rgb (N, 3, H, W), depth (N, H, W), pose (N, 3), ego_motion (N, 3).
+            state: From `initial_state` or the step before.
+            episode_start: (N,) bool; where True the state is reset before the observation is taken in.
+            deterministic: Take the most probable action instead of sampling.
+            generator: Source of randomness; torch's global one if not given.
+            trace: A dict that the memory fills with what can be shown (map, attention, ...).
+
+        Returns:
+            Actions, their log-probabilities, values, logits and the next state.
+        """
+        inputs = self._inputs(observation, axes=1)
+        # On a CPU it is cheaper to look than to rewrite a state in which nothing starts.
+        if episode_start.device.type != "cpu" or bool(episode_start.any()):
+            state = reset_state(self.memory, state, episode_start)
+        out, state = self.memory.step(inputs, state, trace=trace)
+        logits, value = self.heads(out)
+        action, log_prob = choose(logits, deterministic=deterministic, generator=generator)
+        if trace is not None:
+            trace["features"] = inputs.features
+        return AgentStep(action, log_prob, value, logits, state)
+
+    def unroll(self, observations: Observation, state: MemoryState, episode_start: Tensor) -> AgentOutput:
+        """Logits and values of T steps of N environments, all that can be parallel in time in one batch.
+
+        Args:
+            observations: As for `step`, with a leading T axis.
+            state: The memory before the first of them.
+            episode_start: (T, N) bool.
+
+        Returns:
+            Logits (T, N, actions), value (T, N) and the last state; equal to a loop of `step`.
+        """
+        out, state = self.memory.unroll(self._inputs(observations, axes=2), state, episode_start)
+        logits, value = self.heads(out)
+        return AgentOutput(logits, value, state)
+
+    def forward(self, observations: Observation, state: MemoryState, episode_start: Tensor) -> AgentOutput:
+        """The same as `unroll`."""
+        return self.unroll(observations, state, episode_start)
+
+    def _inputs(self, observation: Observation, *, axes: int) -> MemoryInputs:
+        missing = [key for key in OBSERVATION_KEYS if key not in observation]
+        if missing:
+            raise ValueError(
+                f"the observation lacks {', '.join(missing)}; it needs {', '.join(OBSERVATION_KEYS)}."
+            )
+        rgb, depth, pose, motion = (observation[key] for key in OBSERVATION_KEYS)
+        if rgb.dim() != axes + 3:
+            lead = "(T, N, 3, H, W) in unroll" if axes == 2 else "(N, 3, H, W) in step"
+            raise ValueError(f"rgb must be {lead}; got {tuple(rgb.shape)}.")
+        features = self.perception(rgb, depth)
+        dtype = features.dtype
+        return MemoryInputs(features, depth.to(dtype), pose.to(dtype), motion.to(dtype))
+
+
+def build_agent(
+    config: AgentConfig, camera: Camera, extent: float, *, num_actions: int = NUM_ACTIONS
+) -> Agent:
+    """The agent that a config describes.
+
+    Args:
+        config: Kind of memory and its settings.
+        camera: Camera of the observations; its size is that of the views.
+        extent: Side of the arena in map units. Maps cover it and `config.padding` more.
+        num_actions: Discrete actions.
+
+    Returns:
+        A new agent, initialised from torch's global generator.
+    """
+    config.validate()
+    perception = Perception(standardise=config.standardise, unknown_depth=config.unknown_depth)
+    shape = perception.feature_shape(camera.height, camera.width)
+    covered = extent * (1 + config.padding)
+    memory: nn.Module
+    if config.kind == "egomap":
+        memory = EgoMapMemory(
+            camera,
+            dataclasses.replace(config.map, extent=covered),
+            feature_shape=shape,
+            kernels=KERNELS,
+            strides=STRIDES,
+            hidden_size=config.hidden_size,
+        )
+    elif config.kind == "neural-map":
+        memory = NeuralMapMemory(
+            covered,
+            feature_shape=shape,
+            channels=config.neural_map_channels,
+            map_size=config.neural_map_size,
+            hidden_size=config.hidden_size,
+        )
+    else:
+        memory = RecurrentMemory(
+            shape, hidden_size=config.hidden_size, cell=config.kind, motion_unit=config.motion_unit
+        )
+    return Agent(perception, cast(Memory, memory), num_actions=num_actions)
