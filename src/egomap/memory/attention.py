@@ -13,7 +13,7 @@ from torch import Tensor
 from egomap.config import Similarity
 from egomap.memory import native
 
-EPSILON = 1e-6
+EPSILON = 1e-4
 """Added to squared lengths in the cosine, so that an empty cell has similarity 0 and a finite gradient."""
 
 
@@ -39,9 +39,7 @@ def similarities(rows: Tensor, query: Tensor, similarity: Similarity) -> Tensor:
         # Matrix products and sums over the contiguous axis; a norm over a strided one costs ten times that.
         dots = torch.bmm(rows, normalise(query)[..., None]).squeeze(-1)
         return dots * (rows.square().sum(-1) + EPSILON).rsqrt()
-    if similarity == "l1":
-        return -(rows - query[:, None]).abs().sum(-1)
-    raise ValueError(f"similarity must be 'cosine' or 'l1'; got {similarity!r}.")
+    return -(rows - query[:, None]).abs().sum(-1)
 
 
 def attend(
@@ -59,8 +57,12 @@ def attend(
     Returns:
         context (B, C + 2) and attention (B, cells); the attention is for looking at and carries no gradient.
     """
+    if similarity not in ("cosine", "l1"):
+        raise ValueError(f"similarity must be 'cosine' or 'l1'; got {similarity!r}.")
     if native.enabled(rows):
-        return native.attend(rows, query, beta, positions, similarity)
+        cosine = similarity == "cosine"
+        query = normalise(query) if cosine else query
+        return native.attend(rows, query, beta, positions, epsilon=EPSILON, cosine=cosine)
     attention = torch.softmax(beta[:, None] * similarities(rows, query, similarity), dim=-1)
     features = torch.bmm(attention[:, None], rows).squeeze(1)
     return torch.cat((features, attention @ positions), dim=-1), attention.detach()

@@ -209,16 +209,17 @@ class EgoMapMemory(nn.Module):
             if self.settings.write_gradient_steps == 0:
                 features, old = features.detach(), old._replace(map=old.map.detach())
             writes = Writes(index, inside, episode_start, cut, affine, self.settings.alpha)
-            maps_ego, map_last, known = write_and_read(features, old.map, old.known, writes)
+            maps_ego, maps_again, map_last, known = write_and_read(features, old.map, old.known, writes)
         else:
             maps_ego, map_last, known = self._unroll_ego(
                 features, points, valid, inputs.ego_motion, old, episode_start, steps
             )
+            maps_again = maps_ego
         images = image_from_rows(maps_ego.flatten(0, 1))  # (T * N, C, size, size), channels last in memory
         x = self._recurrent_input(inputs.features.flatten(0, 1), images, None)
         hidden, hidden_last = self.core.unroll(x.unflatten(0, lead), old.hidden, episode_start)
-        output = self._output(hidden.flatten(0, 1), images, None).unflatten(0, lead)
-        return output, EgoMapState(map_last, known, hidden_last, steps[-1] + 1, origin[-1])
+        output = self._output(hidden.flatten(0, 1), image_from_rows(maps_again.flatten(0, 1)), None)
+        return output.unflatten(0, lead), EgoMapState(map_last, known, hidden_last, steps[-1] + 1, origin[-1])
 
     # -- parts ----------------------------------------------------------------------------------------------
 

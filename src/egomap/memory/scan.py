@@ -52,7 +52,7 @@ class _Plan(NamedTuple):
 
 def write_and_read(
     features: Tensor, map_prev: Tensor, known: Tensor, writes: Writes
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Write T observations, one after the other, and see the map from the agent's place after each.
 
     Args:
@@ -62,7 +62,9 @@ def write_and_read(
         writes: Where each feature goes, and from where the map is read.
 
     Returns:
-        maps_ego (T, N, cells, C), the last world map (N, cells, C) and the cells that it knows (N, cells).
+        maps_ego (T, N, cells, C); the same again for a second reader (so that the two gradients are added
+        where they are used, not in a pass of its own); the last world map (N, cells, C); the cells that it
+        knows (N, cells).
     """
     if native.enabled(features):
         return native.write_and_read(features, map_prev, known, writes)
@@ -71,7 +73,8 @@ def write_and_read(
     images = image_from_rows(maps.flatten(0, 1))  # (T * N, C, size, size), channels last in memory
     # grid_sample answers in another layout; one copy back serves the convolutions and the attention alike.
     maps_ego = rows_from_image(warp(images, writes.affine)).contiguous()
-    return maps_ego.unflatten(0, maps.shape[:2]), maps[-1], plan.known
+    maps_ego = maps_ego.unflatten(0, maps.shape[:2])
+    return maps_ego, maps_ego, maps[-1], plan.known
 
 
 def _plan(known: Tensor, writes: Writes, dtype: torch.dtype) -> _Plan:
