@@ -63,11 +63,11 @@ class RecurrentMemory(nn.Module):
             raise ValueError(f"motion_unit must be a positive length; got {motion_unit}.")
         self.feature_shape, self.motion_unit = tuple(feature_shape), float(motion_unit)
         self.output_size = hidden_size
+        self.core: GRUCore | LSTMCore = (GRUCore if cell == "gru" else LSTMCore)(hidden_size, hidden_size)
         channels, rows, columns = feature_shape
         self.reduce = nn.Linear(channels * rows * columns + EGO_MOTION_FEATURES, hidden_size)
         nn.init.orthogonal_(self.reduce.weight, gain=2**0.5)
         nn.init.zeros_(self.reduce.bias)
-        self.core: GRUCore | LSTMCore = (GRUCore if cell == "gru" else LSTMCore)(hidden_size, hidden_size)
 
     @property
     def state_spec(self) -> tuple[TensorSpec, ...]:
