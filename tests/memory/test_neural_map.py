@@ -56,7 +56,7 @@ def test_only_the_agents_own_cell_and_heading_is_written():
     assert changed.sum(1).tolist() == [1, 1]
     assert changed[0, (2 * 12 + 7) * 4 + 1] and changed[1, (0 * 12 + 0) * 4 + 2]
     # What was written is the last part of the output, and is what the trace shows at that place.
-    torch.testing.assert_close(trace["map"][0, 1, :, 2, 7], out[0, -4:])
+    torch.testing.assert_close(trace["map_world"][0, 1, :, 2, 7], out[0, -4:])
     torch.testing.assert_close(trace["attention"].sum((1, 2, 3)), torch.ones(2))
 
 

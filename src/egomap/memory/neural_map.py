@@ -148,9 +148,9 @@ class NeuralMapMemory(nn.Module):
         written = self.write.step(torch.cat((view, global_read, context), -1), flat.index_select(0, own))
         map_next = flat.index_copy(0, own, written).view_as(maps)
         if trace is not None:
-            trace["map"] = map_next.unflatten(1, (size, size, HEADINGS)).permute(0, 3, 4, 1, 2)
-            trace["attention"] = attention.unflatten(1, (size, size, HEADINGS)).permute(0, 3, 1, 2)
-            trace["query"], trace["row"] = query, row
+            trace["map_world"] = map_next.detach().unflatten(1, (size, size, HEADINGS)).permute(0, 3, 4, 1, 2)
+            trace["attention"] = attention.detach().unflatten(1, (size, size, HEADINGS)).permute(0, 3, 1, 2)
+            trace["query"], trace["row"] = query.detach(), row
         return torch.cat((global_read, context, written), -1), map_next
 
     def _check_state(self, state: MemoryState, num_envs: int) -> None:

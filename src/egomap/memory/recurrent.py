@@ -87,7 +87,7 @@ class RecurrentMemory(nn.Module):
         core = self.core
         state = (core.step(x, state[0]),) if isinstance(core, GRUCore) else core.step(x, *state)
         if trace is not None:
-            trace["hidden"] = state[0]
+            trace["hidden"] = state[0].detach()
         return state[0], state
 
     def unroll(
