@@ -181,7 +181,7 @@ class DoomEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
         reward, terminated, truncated = simulator.step(int(action), row)
         if terminated or truncated:
             self._running = False
-            observation = {name: value.copy() for name, value in self._observation.items()}
+            observation = {name: value.copy(order="K") for name, value in self._observation.items()}
         self._observation = observation
         return observation, reward, terminated, truncated, simulator.info()
 

@@ -102,6 +102,21 @@ class Engine:
         """The episode's time is up."""
         return bool(self._game.is_episode_timeout_reached())
 
+    @property
+    def player_dead(self) -> bool:
+        """The player has died."""
+        return bool(self._game.is_player_dead())
+
+    @property
+    def status(self) -> int:
+        """How the episode stands, in the words of the scripts of our own maps (`egomap.scenarios.tasks`)."""
+        return int(self._game.get_game_variable(vzd.GameVariable.USER2))
+
+    @property
+    def living_reward(self) -> float:
+        """What the scenario pays for each tic."""
+        return float(self._game.get_living_reward())
+
     def restart(self) -> None:
         """Replace a dead engine by a new one; the caller then calls `load`."""
         self._end()

@@ -19,6 +19,7 @@ from egomap.envs.engine import Engine, EngineDied
 from egomap.envs.episodes import Episode
 from egomap.envs.rendering import RenderMode, render_mode
 from egomap.envs.worlds import Worlds
+from egomap.scenarios.scripts import RUNNING, SOLVED
 
 _SIZE = (OBSERVATION_WIDTH, OBSERVATION_HEIGHT)
 _LOAD_ATTEMPTS = 5
@@ -72,12 +73,18 @@ class Simulator:
         self.frames = 0
         self.total_reward = 0.0
         self.success = False
+        # What a decision pays without any event; the last one of an episode may have fewer tics.
+        living = settings.frame_skip * self.engine.living_reward
+        self._least_living, self._most_living = min(living, 0.0), max(living, 0.0)
+        self._last_event = 0.0
+        self._decisions_since_event = 0
 
     def reset(self, episode: Episode, row: ObservationRow) -> None:
         """Begin an episode and write its first observation."""
         self.episode = episode
         self.decisions = self.frames = 0
         self.total_reward, self.success = 0.0, False
+        self._last_event, self._decisions_since_event = 0.0, 0
         state = self._load(self.worlds[episode.layout].map_name, episode.seed)
         self.odometry.reset(self._pose(state), episode.seed)
         self._write(state, EgoMotion(0.0, 0.0, 0.0), row)
@@ -93,13 +100,14 @@ class Simulator:
             self.engine.restart()
             return Outcome(0.0, terminated=False, truncated=True)
         self.total_reward += reward
+        self._decisions_since_event += 1
+        if not self._least_living - 1e-6 <= reward <= self._most_living + 1e-6:
+            self._last_event, self._decisions_since_event = reward, 0
         if state is not None and not self.engine.finished:
             self._write(state, self.odometry.update(self._pose(state)), row)
             return Outcome(reward, terminated=False, truncated=False)
-        # A prize on the very last tic is an end, not a time-out.
-        truncated = self.engine.timed_out and reward <= 0.0
-        self.success = not truncated and reward > 0.0
-        return Outcome(reward, terminated=not truncated, truncated=truncated)
+        terminated, self.success = self._ending()
+        return Outcome(reward, terminated=terminated, truncated=not terminated)
 
     def info(self) -> dict[str, Any]:
         """The account of the running episode, under the names that are documented in docs/environments.md."""
@@ -129,6 +137,16 @@ class Simulator:
                 pass
             self.engine.restart()
         raise RuntimeError(f"The Doom engine died {_LOAD_ATTEMPTS} times in a row while loading {map_name}.")
+
+    def _ending(self) -> tuple[bool, bool]:
+        """Whether the episode came to an end of its own (no time-out), and whether it was solved."""
+        if self.worlds[self.episode.layout].layout is not None:  # the scripts of our maps say so
+            status = self.engine.status
+            return status != RUNNING, status == SOLVED
+        # Anybody's map. The engine leaves it in the tic after the script that pays the last prize, so the end may
+        # come with the next decision; an end at the last tic of the time is no time-out then.
+        terminated = not self.engine.timed_out or self._decisions_since_event <= 1
+        return terminated, terminated and self._last_event > 0.0 and not self.engine.player_dead
 
     def _pose(self, state: Any) -> Pose:
         x, y, degrees = state.game_variables

@@ -181,16 +181,12 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
             seed: an integer seeds the stream of episodes (layouts and their seeds) anew; None lets it go on.
             options: `position`: begin the stream there (with a seed); `layout`: N layouts to begin with.
         """
-        require(
-            seed is None or isinstance(seed, (int, np.integer)),
-            f"seed must be an integer or None; got {seed!r}.",
-        )
+        if seed is not None and not isinstance(seed, (int, np.integer)):
+            raise ValueError(f"seed must be an integer or None; got {seed!r}.")
         options = options or {}
         if seed is not None or self._stream is None:
-            self._stream = self._new_stream(
-                int(seed) if seed is not None else 0, int(options.get("position", 0))
-            )  # type: ignore[arg-type]
-        super().reset(seed=int(seed) if seed is not None else None)  # type: ignore[arg-type]
+            self._stream = self._new_stream(int(seed or 0), int(options.get("position", 0)))
+        super().reset(seed=seed)
         self._next = [self._stream.next() for _ in range(self.num_envs)]
         if "layout" in options:
             self._next = self._with_layouts(options["layout"])
@@ -286,7 +282,7 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         outcome: Outcome = simulator.step(self._actions[index], self._target.rows[index])
         self._rewards[index], self._terminated[index], self._truncated[index] = outcome
         if outcome.terminated or outcome.truncated:
-            last = {name: array[index].copy() for name, array in self._shown.items()}
+            last = {name: array[index].copy(order="K") for name, array in self._shown.items()}
             self._finals[index] = (last, simulator.info())
             self._begin(index)
 
@@ -308,7 +304,7 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
 
     def _result(self) -> Arrays:
         self._shown = self._target.arrays
-        return {name: array.copy() for name, array in self._shown.items()} if self._copy else self._shown
+        return {name: array.copy(order="K") for name, array in self._shown.items()} if self._copy else self._shown
 
     def _infos(self, ended: np.ndarray | None = None) -> dict[str, Any]:
         infos: dict[str, Any] = {}
@@ -317,8 +313,8 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
                 if not self.idle[index]:
                     infos = self._add_info(infos, self._simulator(index).info(), index)
             return infos
-        for index in np.flatnonzero(ended):
+        for index in np.flatnonzero(ended).tolist():
             final = self._finals[index]
             assert final is not None
-            infos = self._add_info(infos, {"final_obs": final[0], "final_info": final[1]}, int(index))
+            infos = self._add_info(infos, {"final_obs": final[0], "final_info": final[1]}, index)
         return infos

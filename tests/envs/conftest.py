@@ -1,0 +1,94 @@
+"""Small scenario sets and a cache of their own for the tests of the environments."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from egomap.config import ScenarioConfig, Task
+from egomap.envs import DoomEnv, DoomVectorEnv
+from egomap.scenarios.dataset import ScenarioSet, generate
+
+TASKS: tuple[Task, ...] = ("labyrinth", "find-return", "ordered-items")
+IDS = {
+    "labyrinth": "EgoMap/Labyrinth-v0",
+    "find-return": "EgoMap/FindReturn-v0",
+    "ordered-items": "EgoMap/OrderedItems-v0",
+}
+
+
+@pytest.fixture(scope="session")
+def sets(tmp_path_factory: pytest.TempPathFactory) -> dict[Task, ScenarioSet]:
+    """A set of 16 + 4 layouts of each task, in a folder whose name has a blank."""
+    folder = tmp_path_factory.mktemp("scenario sets")
+    return {
+        task: generate(
+            ScenarioConfig(
+                task=task,
+                size=5,
+                items=4,
+                cell=160 if task == "ordered-items" else 128,
+                train=16,
+                test=4,
+                seed=5,
+            ),
+            folder / task,
+        )
+        for task in TASKS
+    }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Default sets and merged files go to a folder of this test run."""
+    before = os.environ.get("EGOMAP_CACHE")
+    folder = tmp_path_factory.mktemp("cache")
+    os.environ["EGOMAP_CACHE"] = str(folder)
+    yield folder
+    os.environ.pop("EGOMAP_CACHE")
+    if before is not None:
+        os.environ["EGOMAP_CACHE"] = before
+
+
+@pytest.fixture
+def doom(sets: dict[Task, ScenarioSet]) -> Iterator[Callable[..., DoomEnv]]:
+    """doom("labyrinth", ...): a single environment on the small set, closed after the test."""
+    made: list[DoomEnv] = []
+
+    def make(task: Task | None = None, **options: Any) -> DoomEnv:
+        if task is not None:
+            options = {"task": task, "scenarios": sets[task], **options}
+        made.append(DoomEnv(**options))
+        return made[-1]
+
+    yield make
+    for env in made:
+        env.close()
+
+
+@pytest.fixture
+def vector(sets: dict[Task, ScenarioSet]) -> Iterator[Callable[..., DoomVectorEnv]]:
+    """vector("labyrinth", 4, ...): a vector environment on the small set, closed after the test."""
+    made: list[DoomVectorEnv] = []
+
+    def make(task: Task, num_envs: int, **options: Any) -> DoomVectorEnv:
+        made.append(DoomVectorEnv(num_envs, **{"scenarios": sets[task], **options}))
+        return made[-1]
+
+    yield make
+    for env in made:
+        env.close()
+
+
+@pytest.fixture(scope="session")
+def reference_scenarios() -> Path:
+    """The authors' own files, where they are at hand."""
+    beside = Path(__file__).resolve().parents[3] / "shared" / "reference-scenarios"
+    folder = Path(os.environ.get("EGOMAP_REFERENCE_SCENARIOS", beside))
+    if not folder.is_dir():
+        pytest.skip("the authors' scenario files are not here (set EGOMAP_REFERENCE_SCENARIOS)")
+    return folder
