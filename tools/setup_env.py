@@ -20,10 +20,8 @@ EXTRAS = ".[kernels,dev]"
 
 def succeeds(*command: str | Path, quiet: bool = False) -> bool:
     output = subprocess.DEVNULL if quiet else None
-    return (
-        subprocess.run([str(part) for part in command], cwd=PROJECT, stdout=output, stderr=output).returncode
-        == 0
-    )
+    parts = [str(part) for part in command]
+    return subprocess.run(parts, cwd=PROJECT, stdout=output, stderr=output, check=False).returncode == 0
 
 
 def install_torch(python: Path) -> None:

@@ -83,13 +83,14 @@ def walk(game: vzd.DoomGame, points: Sequence[tuple[float, float]], *, near: flo
 def tour(layout: Layout, order: Sequence[int]) -> list[list[tuple[float, float]]]:
     """The points to walk through to touch the goals in `order`, one list for each goal.
 
-    Cells of goals other than the next are avoided. A pillar in the start cell is left towards the first cell.
+    Cells of goals that are still there are avoided. A pillar in the start cell is left towards the first cell.
     """
     here = layout.start
     legs = []
-    for index in order:
+    for place, index in enumerate(order):
         target = layout.goals[index]
-        avoid = [goal for goal in layout.goals if goal not in (here, target)]
+        taken = {layout.goals[i] for i in order[:place]}
+        avoid = [goal for goal in layout.goals if goal != target and goal not in taken]
         cells = way(layout, here, target, avoid=avoid)
         assert cells, f"no way from {here} to {target}"
         legs.append(_points(layout, here, cells))

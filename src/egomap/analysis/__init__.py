@@ -1,1 +1,1 @@
-""""""
+"""Pictures and numbers of what an agent remembers."""

@@ -1,1 +1,1 @@
-""""""
+"""Throughput of each part against the ceilings of this machine."""

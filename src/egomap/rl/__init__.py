@@ -1,1 +1,1 @@
-""""""
+"""Agent-blind reinforcement learning: returns, losses, rollouts, updates."""

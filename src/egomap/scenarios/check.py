@@ -135,7 +135,7 @@ def _binary(name: str, lumps: list[Lump], where: str) -> MapInfo:
         raise ValueError(f"{where} lacks one of the lumps {', '.join(BINARY_LUMPS)}.")
     hexen = len(lumps) > 10 and lumps[10].name == "BEHAVIOR"
     # Records: Doom x, y, angle, type, flags; Hexen has an id before and the height after the place.
-    things = _records(lumps[0], "<2x2h2x2h10x" if hexen else "<4h2x", where)
+    things = _records(lumps[0], "<2x2h2x2h8x" if hexen else "<4h2x", where)
     lines = _records(lumps[1], "<2H8x2H" if hexen else "<2H6x2H", where)
     sides = _records(lumps[2], "<30x", where)
     points = _records(lumps[3], "<2h", where)
