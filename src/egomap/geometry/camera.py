@@ -116,5 +116,6 @@ def unproject(depth: Tensor, tangents: Tensor) -> Tensor:
         >>> unproject(torch.tensor([[100.0, 100.0]]), torch.tensor([0.0, 0.5])).tolist()
         [[[0.0, 100.0], [50.0, 100.0]]]
     """
+    require_shape("tangents", tangents, (None,), leading=0)
     require_shape("depth", depth, (None, tangents.shape[0]))
     return torch.stack((depth * tangents, depth), dim=-1)

@@ -2,7 +2,7 @@
 
 What comes in: points, poses (x, y, phi) and motions (dx, dy, dphi). What goes out: the same in another frame,
 or the index of the map cell that holds a point. Paper: section 3, "Affine transform". Pure functions of any
-leading shape; resampling of a whole map is in `warp`.
+leading shape, whose axes broadcast; resampling of a whole map is in `warp`.
 
 Conventions, for the whole package. World: x east, y north, phi counter-clockwise from +x. Ego: x right, y
 forward. A transform is named `a_from_b`. Map image: row 0 is north (world map) or farthest ahead (ego map),
@@ -21,7 +21,7 @@ from egomap.geometry.checks import require_shape
 
 
 def wrap(angle: Tensor) -> Tensor:
-    """The same angle within [-pi, pi), radians."""
+    """The same angle within [-pi, pi), radians (rounding may give pi itself)."""
     return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi
 
 
@@ -156,4 +156,6 @@ def cells(points: Tensor, *, extent: float, size: int) -> tuple[Tensor, Tensor]:
     scale = size / extent
     column, row = torch.floor(x * scale + size / 2), torch.floor(size / 2 - y * scale)
     inside = (column >= 0) & (column < size) & (row >= 0) & (row < size)
-    return torch.where(inside, row * size + column, 0.0).long(), inside
+    # Whole numbers before the sum: short floats cannot hold a three-digit index.
+    column, row = (torch.where(inside, value, 0.0).long() for value in (column, row))
+    return row * size + column, inside

@@ -67,7 +67,8 @@ def blend(
         map_next (B, cells, C) and the cells that it knows (B, cells) bool.
     """
     require_shape("map_observed", map_observed, tuple(map_prev.shape), leading=0)
-    require_shape("observed", observed, tuple(known.shape), leading=0)
+    require_shape("known", known, tuple(map_prev.shape[:-1]), leading=0)
+    require_shape("observed", observed, tuple(map_prev.shape[:-1]), leading=0)
     old = known.to(map_prev.dtype) * alpha
     eta = torch.where(observed, old, 1.0)[..., None]
     return eta * map_prev + (1.0 - eta) * map_observed, known | observed
@@ -76,6 +77,8 @@ def blend(
 def image_from_rows(rows: Tensor) -> Tensor:
     """A map of rows (..., cells, C) as images (..., C, size, size); a view, channels last in memory."""
     size = round(rows.shape[-2] ** 0.5)
+    if size * size != rows.shape[-2]:
+        raise ValueError(f"a map must have a square number of cells; got {rows.shape[-2]}.")
     return rows.unflatten(-2, (size, size)).movedim(-1, -3)
 
 

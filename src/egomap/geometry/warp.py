@@ -76,6 +76,9 @@ def warp(image: Tensor, affine: Tensor) -> Tensor:
         0
     """
     require_shape("image", image, (None, None, None), leading=1)
-    require_shape("affine", affine, (2, 3), leading=1)
+    batch, _, height, width = image.shape
+    if height != width:
+        raise ValueError(f"the maps must be square; got {height} x {width} cells.")
+    require_shape("affine", affine, (batch, 2, 3), leading=0)
     grid = affine_grid(affine, list(image.shape), align_corners=False)
     return grid_sample(image, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
