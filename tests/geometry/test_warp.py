@@ -16,6 +16,7 @@ from egomap.geometry import (
     image_from_rows,
     invert,
     warp,
+    warp_transposed,
     world_from_ego,
     wrap,
 )
@@ -197,6 +198,15 @@ def test_warp_gradcheck():
     assert torch.autograd.gradcheck(lambda m, p: warp(m, affine_from_motion(p, 5.0)), (image, pose))
 
 
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_the_transposed_warp_is_the_gradient(layout):
+    image, grad = random_map(3, 2, 6, 6).requires_grad_(), random_map(3, 2, 6, 6, seed=1)
+    affine = affine_from_pose(random_map(3, 3, seed=2), 6.0)
+    (expected,) = torch.autograd.grad(warp(image, affine), image, grad)
+    found = warp_transposed(grad.contiguous(memory_format=layout), affine)
+    torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-13)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -211,6 +221,7 @@ def test_warp_gradcheck():
         ),
         (lambda: warp(torch.zeros(2, 1, 4, 4), torch.zeros(2, 3, 3)), r"affine must have shape \(2, 2, 3\)"),
         (lambda: warp(torch.zeros(2, 1, 4, 4), torch.zeros(1, 2, 3)), r"affine must have shape \(2, 2, 3\)"),
+        (lambda: warp_transposed(torch.zeros(2, 1, 4, 4), torch.zeros(1, 2, 3)), r"affine must have shape"),
         (lambda: warp(torch.zeros(2, 1, 4, 6), torch.zeros(2, 2, 3)), r"must be square; got 4 x 6"),
     ],
 )

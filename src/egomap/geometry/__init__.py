@@ -12,7 +12,7 @@ from egomap.geometry.frames import (
     wrap,
 )
 from egomap.geometry.splat import blend, image_from_rows, rows_from_image, splat_mean
-from egomap.geometry.warp import affine_from_motion, affine_from_pose, warp
+from egomap.geometry.warp import affine_from_motion, affine_from_pose, warp, warp_transposed
 
 __all__ = [
     "affine_from_motion",
@@ -32,6 +32,7 @@ __all__ = [
     "touching_pixels",
     "unproject",
     "warp",
+    "warp_transposed",
     "world_from_ego",
     "wrap",
 ]

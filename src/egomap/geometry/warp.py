@@ -9,6 +9,7 @@ keeps a world map.
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -75,10 +76,35 @@ def warp(image: Tensor, affine: Tensor) -> Tensor:
         >>> int(warp(image, facing_east)[0, 0].argmax())  # ahead and to the left: row 0, column 0
         0
     """
+    grid = _grid(image, affine)
+    return grid_sample(image, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+
+
+def warp_transposed(image: Tensor, affine: Tensor) -> Tensor:
+    """The gradient of `warp` with respect to its maps: every value goes back to the cells it was made of.
+
+    `warp` is linear in its maps; this is the transposed matrix: `<warp(a), b> = <a, warp_transposed(b)>`. For
+    backward passes written by hand; it is not differentiable itself.
+
+    Args:
+        image: (B, C, size, size) gradients of the resampled maps.
+        affine: (B, 2, 3) as given to `warp`.
+
+    Returns:
+        (B, C, size, size) gradients of the maps that were resampled.
+    """
+    grid = _grid(image, affine)
+    # Bilinear, zeros, align_corners=False. The second argument, the maps, matters to the grid's gradient only,
+    # which is not asked for; it has the shape of the first.
+    gradients = torch.ops.aten.grid_sampler_2d_backward(image, image, grid, 0, 0, False, (True, False))
+    return cast(Tensor, gradients[0])
+
+
+def _grid(image: Tensor, affine: Tensor) -> Tensor:
+    """Where each cell of the resampled maps lies in the given ones, (B, size, size, 2)."""
     require_shape("image", image, (None, None, None), leading=1)
     batch, _, height, width = image.shape
     if height != width:
         raise ValueError(f"the maps must be square; got {height} x {width} cells.")
     require_shape("affine", affine, (batch, 2, 3), leading=0)
-    grid = affine_grid(affine, list(image.shape), align_corners=False)
-    return grid_sample(image, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+    return affine_grid(affine, list(image.shape), align_corners=False)

@@ -6,8 +6,8 @@ stands. What goes out: the agent-centred map of every step and the last world ma
 network, so the recursion `M_t = eta_t M_{t-1} + written_t` is linear with known factors, per cell; only that
 is a loop. Gradients are exact through every past write. Poses are data: no gradient goes to them.
 
-Plain torch here, for any device and dtype; on a CPU `egomap.memory.native` does both parts in one pass
-without storing the world maps.
+Of T full maps only the ones that the reads look at are ever stored. Plain torch here, for any device and dtype,
+a few steps at a time; on a CPU `egomap.memory.native` does the same in one pass.
 """
 
 from __future__ import annotations
@@ -18,8 +18,13 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from egomap.geometry import image_from_rows, rows_from_image, warp
+from egomap.geometry import image_from_rows, rows_from_image, warp, warp_transposed
+from egomap.geometry.checks import require_shape
 from egomap.memory import native
+
+_SLAB = 8
+"""Steps whose world maps exist at the same time in plain torch. Few enough for the cache, enough to fill a GPU
+at the usual 16 environments and more."""
 
 
 class Writes(NamedTuple):
@@ -66,15 +71,36 @@ def write_and_read(
         where they are used, not in a pass of its own); the last world map (N, cells, C); the cells that it
         knows (N, cells).
     """
+    _check(features, map_prev, known, writes)
     if native.enabled(features):
         return native.write_and_read(features, map_prev, known, writes)
     plan = _plan(known, writes, features.dtype)
-    maps = cast(Tensor, _scan(features * plan.share[..., None], map_prev, writes.cell, plan.eta, writes.cut))
-    images = image_from_rows(maps.flatten(0, 1))  # (T * N, C, size, size), channels last in memory
-    # grid_sample answers in another layout; one copy back serves the convolutions and the attention alike.
-    maps_ego = rows_from_image(warp(images, writes.affine)).contiguous()
-    maps_ego = maps_ego.unflatten(0, maps.shape[:2])
-    return maps_ego, maps_ego, maps[-1], plan.known
+    written = features * plan.share[..., None]
+    maps_ego, maps_again, map_last = cast(
+        tuple[Tensor, Tensor, Tensor],
+        _write_read(written, map_prev, writes.cell, plan.eta, writes.cut, writes.affine),
+    )
+    return maps_ego, maps_again, map_last, plan.known
+
+
+def _check(features: Tensor, map_prev: Tensor, known: Tensor, writes: Writes) -> None:
+    """Compiled kernels believe what they are told: a wrong size or index would reach into other memory."""
+    require_shape("features", features, (None,) * 4, leading=0)
+    steps, num_envs, points, channels = features.shape
+    require_shape("map_prev", map_prev, (num_envs, None, channels), leading=0)
+    cells = map_prev.shape[1]
+    require_shape("known", known, (num_envs, cells), leading=0)
+    for name in ("cell", "inside"):
+        require_shape(name, getattr(writes, name), (steps, num_envs, points), leading=0)
+    require_shape("episode_start", writes.episode_start, (steps, num_envs), leading=0)
+    if writes.cut is not None:
+        require_shape("cut", writes.cut, (steps, num_envs), leading=0)
+    require_shape("affine", writes.affine, (steps * num_envs, 2, 3), leading=0)
+    on_cpu = writes.cell.device.type == "cpu" and not torch.compiler.is_compiling()
+    if on_cpu and writes.cell.numel():  # elsewhere a look would have to wait for the device
+        least, most = (int(value) for value in writes.cell.aminmax())
+        if least < 0 or most >= cells:
+            raise ValueError(f"cell must be 0 to {cells - 1}; got {least} to {most}.")
 
 
 def _plan(known: Tensor, writes: Writes, dtype: torch.dtype) -> _Plan:
@@ -96,55 +122,90 @@ def _plan(known: Tensor, writes: Writes, dtype: torch.dtype) -> _Plan:
     return _Plan(share, eta, last_sighting[-1] >= last_reset[-1])
 
 
-class _Scan(torch.autograd.Function):
-    """`M_t = eta_t * M_{t-1} + (the features written at t)`, all M_t kept."""
+class _WriteRead(torch.autograd.Function):
+    """`M_t = eta_t * M_{t-1} + (the features written at t)`, and M_t as seen from the agent's place."""
 
     @staticmethod
     def forward(
-        ctx: Any, written: Tensor, map_prev: Tensor, index: Tensor, eta: Tensor, cut: Tensor | None
-    ) -> Tensor:
-        """Takes written (T, N, K, C), map_prev (N, cells, C), eta (T, N, cells) -> (T, N, cells, C)."""
+        ctx: Any,
+        written: Tensor,
+        map_prev: Tensor,
+        cell: Tensor,
+        eta: Tensor,
+        cut: Tensor | None,
+        affine: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Takes written (T, N, K, C), map_prev (N, cells, C), cell (T, N, K), eta (T, N, cells), cut (T, N)."""
         steps, num_envs, points, channels = written.shape
         cells = map_prev.shape[1]
-        first_row = torch.arange(num_envs, device=index.device)[:, None] * cells
-        rows = (index + first_row).view(steps, num_envs * points)
-        maps = written.new_empty(steps, num_envs * cells, channels)
+        first_row = torch.arange(num_envs, device=cell.device)[:, None] * cells
+        rows = (cell + first_row).view(steps, num_envs * points)
+        affine = affine.view(steps, num_envs, 2, 3)
+        maps_ego = written.new_empty(steps, num_envs, cells, channels)
+        worlds = written.new_empty(min(_SLAB, steps), num_envs * cells, channels)
         current = map_prev.reshape(num_envs * cells, channels)
-        by_step = zip(
-            maps.unbind(0),
-            eta.view(steps, num_envs * cells, 1).unbind(0),
-            rows.unbind(0),
-            written.reshape(steps, num_envs * points, channels).unbind(0),
-            strict=True,
-        )
-        for map_t, eta_t, rows_t, written_t in by_step:
-            current = torch.mul(current, eta_t, out=map_t).index_add_(0, rows_t, written_t)
+        for slab in _slabs(steps):
+            by_step = zip(
+                worlds.unbind(0),
+                eta[slab].flatten(1).unsqueeze(-1).unbind(0),
+                rows[slab].unbind(0),
+                written[slab].flatten(1, 2).unbind(0),
+                strict=False,  # the last slab may be shorter
+            )
+            for world, eta_t, rows_t, written_t in by_step:
+                current = torch.mul(current, eta_t, out=world).index_add_(0, rows_t, written_t)
+            seen = maps_ego[slab]
+            images = image_from_rows(worlds[: len(seen)].view(-1, cells, channels))  # channels last in memory
+            seen.copy_(rows_from_image(warp(images, affine[slab].flatten(0, 1))).view_as(seen))
         passed = eta if cut is None else eta.masked_fill(cut[..., None], 0.0)
-        ctx.save_for_backward(rows, passed)
-        return maps.view(steps, num_envs, cells, channels)
+        ctx.save_for_backward(rows, passed, affine)
+        ctx.shape = (num_envs, cells, channels)
+        ctx.set_materialize_grads(False)
+        return maps_ego, maps_ego.detach(), current.clone().view(ctx.shape)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_maps: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(
+        ctx: Any, grad_a: Tensor | None, grad_b: Tensor | None, grad_last: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
         """Gradients of the written features and the first map, walking back in time."""
-        rows, passed = ctx.saved_tensors
-        steps, num_envs, cells, channels = grad_maps.shape
-        grad = grad_maps.new_zeros(num_envs * cells, channels)
-        grad_written = grad_maps.new_empty(steps, rows.shape[1], channels)
-        by_step = zip(
-            grad_maps.reshape(steps, num_envs * cells, channels).unbind(0),
-            passed.view(steps, num_envs * cells, 1).unbind(0),
-            rows.unbind(0),
-            grad_written.unbind(0),
-            strict=True,
-        )
-        for grad_t, passed_t, rows_t, grad_written_t in reversed(list(by_step)):
-            grad.add_(grad_t)
-            torch.index_select(grad, 0, rows_t, out=grad_written_t)
-            grad.mul_(passed_t)
+        rows, passed, affine = ctx.saved_tensors
+        num_envs, cells, channels = ctx.shape
+        steps, readers = rows.shape[0], [grad for grad in (grad_a, grad_b) if grad is not None]
+        grad = passed.new_zeros(num_envs * cells, channels)
+        if grad_last is not None:
+            grad += grad_last.reshape_as(grad)
+        grad_written = passed.new_empty(steps, rows.shape[1], channels)
+        for slab in reversed(_slabs(steps)):
+            worlds = _unseen([reader[slab] for reader in readers], affine[slab])
+            by_step = zip(
+                worlds.unbind(0) if worlds is not None else [None] * len(rows[slab]),
+                passed[slab].flatten(1).unsqueeze(-1).unbind(0),
+                rows[slab].unbind(0),
+                grad_written[slab].unbind(0),
+                strict=True,
+            )
+            for world, passed_t, rows_t, grad_written_t in reversed(list(by_step)):
+                if world is not None:
+                    grad.add_(world)
+                torch.index_select(grad, 0, rows_t, out=grad_written_t)
+                grad.mul_(passed_t)
         shape = (steps, num_envs, -1, channels)
-        return grad_written.view(shape), grad.view(num_envs, cells, channels), None, None, None
+        return grad_written.view(shape), grad.view(ctx.shape), None, None, None, None
+
+
+def _slabs(steps: int) -> list[slice]:
+    return [slice(first, min(first + _SLAB, steps)) for first in range(0, steps, _SLAB)]
+
+
+def _unseen(grads: list[Tensor], affine: Tensor) -> Tensor | None:
+    """Gradients of world maps (S, N * cells, C) from those of the maps seen of them, each (S, N, cells, C)."""
+    if not grads:
+        return None
+    grad = grads[0] if len(grads) == 1 else grads[0] + grads[1]
+    images = warp_transposed(image_from_rows(grad.flatten(0, 1)), affine.flatten(0, 1))
+    return rows_from_image(images).reshape(len(grad), -1, grad.shape[-1])
 
 
 # A loop of a few in-place operations per step is nothing for a compiler to gain on: run it as it stands.
-_scan = torch.compiler.disable(_Scan.apply)
+_write_read = torch.compiler.disable(_WriteRead.apply)
