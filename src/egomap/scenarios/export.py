@@ -19,7 +19,7 @@ from egomap.scenarios.udmf import textmap
 from egomap.scenarios.wad import Lump, write_wad
 
 SPLITS = ("train", "test")
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Counts up whenever the same settings would give other bytes."""
 MANIFEST = "manifest.json"
 PICTURE = "layouts.png"

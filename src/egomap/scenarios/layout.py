@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from egomap.config import TASKS, Task, require
 
@@ -27,6 +28,18 @@ class Wall(NamedTuple):
 
     first: Cell
     second: Cell
+
+    @staticmethod
+    def between(one: Cell, other: Cell) -> Wall:
+        """The wall between two neighbours, given in any order."""
+        return Wall(min(one, other), max(one, other))
+
+
+def around(cell: Cell, size: int) -> list[Cell]:
+    """The cells beside `cell` in a maze of size x size: east, north, west, south."""
+    column, row = cell
+    cells = (Cell(column + 1, row), Cell(column, row + 1), Cell(column - 1, row), Cell(column, row - 1))
+    return [beside for beside in cells if 0 <= beside.column < size and 0 <= beside.row < size]
 
 
 @dataclass(frozen=True)
@@ -55,24 +68,22 @@ class Layout:
         column, row = (int((v + half) // self.cell) for v in (x, y))
         return Cell(min(max(column, 0), self.size - 1), min(max(row, 0), self.size - 1))
 
-    def neighbours(self, cell: Cell) -> list[Cell]:
+    def neighbours(self, cell: Cell) -> tuple[Cell, ...]:
         """The cells that one can walk to from `cell`: east, north, west, south where no wall is."""
-        blocked = self._blocked
-        found = []
-        for dc, dr in ((1, 0), (0, 1), (-1, 0), (0, -1)):
-            other = Cell(cell.column + dc, cell.row + dr)
-            inside = 0 <= other.column < self.size and 0 <= other.row < self.size
-            if inside and Wall(min(cell, other), max(cell, other)) not in blocked:
-                found.append(other)
-        return found
+        if cell not in self._open:
+            self._open[cell] = tuple(
+                other for other in around(cell, self.size) if Wall.between(cell, other) not in self._blocked
+            )
+        return self._open[cell]
 
-    @property
+    @cached_property
     def _blocked(self) -> frozenset[Wall]:
-        cached = self.__dict__.get("_blocked_cache")
-        if cached is None:
-            cached = frozenset(self.walls)
-            object.__setattr__(self, "_blocked_cache", cached)
-        return cast("frozenset[Wall]", cached)
+        return frozenset(self.walls)
+
+    @cached_property
+    def _open(self) -> dict[Cell, tuple[Cell, ...]]:
+        """Neighbours of the cells asked for so far: searches ask for the same ones again and again."""
+        return {}
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and numbers; `from_json` is its inverse."""

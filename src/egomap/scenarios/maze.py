@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import random
 
-from egomap.scenarios.layout import Cell, Wall
+from egomap.scenarios.layout import Cell, Wall, around
 
 
 def stream(*parts: object) -> random.Random:
@@ -47,12 +47,12 @@ def make_maze(rng: random.Random, size: int, wall_probability: float) -> tuple[W
     seen = {here}
     path = [here]
     while path:
-        ahead = [cell for cell in _around(path[-1], size) if cell not in seen]
+        ahead = [cell for cell in around(path[-1], size) if cell not in seen]
         if not ahead:
             path.pop()
             continue
         step = ahead[below(rng, len(ahead))]
-        walls.discard(Wall(min(path[-1], step), max(path[-1], step)))
+        walls.discard(Wall.between(path[-1], step))
         seen.add(step)
         path.append(step)
     return tuple(sorted(walls))
@@ -63,9 +63,3 @@ def _inner_walls(size: int) -> list[Wall]:
     east = [Wall(cell, Cell(cell.column + 1, cell.row)) for cell in cells if cell.column + 1 < size]
     north = [Wall(cell, Cell(cell.column, cell.row + 1)) for cell in cells if cell.row + 1 < size]
     return sorted(east + north)
-
-
-def _around(cell: Cell, size: int) -> list[Cell]:
-    steps = ((1, 0), (0, 1), (-1, 0), (0, -1))
-    cells = [Cell(cell.column + dc, cell.row + dr) for dc, dr in steps]
-    return [c for c in cells if 0 <= c.column < size and 0 <= c.row < size]

@@ -25,7 +25,10 @@ PLAYER_START_TYPE = 1
 GREEN_ARMOUR, BLUE_ARMOUR = 2018, 2019
 GREEN_PILLAR, RED_PILLAR = 30, 32
 PLAYER_RADIUS = 16
-PILLAR_DISTANCE = 32  # from the player's to the pillar's centre along each axis: just free of it
+TOUCH_DISTANCE = 36
+"""An item is picked up when both |dx| and |dy| to the player's centre are below this."""
+PILLAR_DISTANCE = 32
+"""From the player's to a pillar's centre along one axis: just free of it."""
 # Pillar, player and half a wall fit side by side into half a cell, with 4 units to spare.
 ROOMY_CELL = 2 * (PILLAR_DISTANCE + PLAYER_RADIUS + WALL_THICKNESS // 2 + 4)
 
@@ -110,18 +113,6 @@ def way(layout: Layout, origin: Cell, target: Cell, *, avoid: Collection[Cell] =
     while cells[-1] != origin:
         cells.append(came[cells[-1]])
     return cells[::-1]
-
-
-def solvable(layout: Layout) -> bool:
-    """Whether all goals can be reached in order, past no goal that would end the episode as a wrong one."""
-    harmful = FAMILIES[layout.task].wrong_reward is not None
-    here = layout.start
-    for index, goal in enumerate(layout.goals):
-        avoid = layout.goals[index + 1 :] if harmful else ()
-        if not way(layout, here, goal, avoid=avoid):
-            return False
-        here = goal
-    return True
 
 
 def behavior(layout: Layout) -> bytes:
