@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from egomap.config import Similarity
+from egomap.geometry.checks import require_shape
 from egomap.memory import native
 
 EPSILON = 1e-4
@@ -56,9 +57,18 @@ def attend(
 
     Returns:
         context (B, C + 2) and attention (B, cells); the attention is for looking at and carries no gradient.
+
+    Raises:
+        ValueError: If the shapes do not fit together, or the similarity is unknown.
     """
     if similarity not in ("cosine", "l1"):
         raise ValueError(f"similarity must be 'cosine' or 'l1'; got {similarity!r}.")
+    # Nothing may broadcast, and a kernel would not notice.
+    require_shape("rows", rows, (None, None, None), leading=0)
+    batch, cells, channels = rows.shape
+    require_shape("query", query, (batch, channels), leading=0)
+    require_shape("beta", beta, (batch,), leading=0)
+    require_shape("positions", positions, (cells, 2), leading=0)
     if native.enabled(rows):
         cosine = similarity == "cosine"
         query = normalise(query) if cosine else query

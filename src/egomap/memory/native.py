@@ -16,7 +16,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import torch
 from torch import Tensor
@@ -40,6 +40,7 @@ def available() -> bool:
 def use_kernels(backend: Backend) -> Iterator[None]:
     """Within the block, use `torch`, `numba` or `auto` (numba where it can); stronger than EGOMAP_KERNELS."""
     global _choice
+    _require_backend("kernels", backend)
     before, _choice = _choice, backend
     try:
         yield
@@ -52,13 +53,17 @@ def enabled(tensor: Tensor) -> bool:
     if torch.compiler.is_compiling() or tensor.device.type != "cpu":
         return False
     backend = _choice or os.environ.get("EGOMAP_KERNELS", "auto")
-    if backend not in ("auto", "torch", "numba"):
-        raise ValueError(f"EGOMAP_KERNELS must be torch, numba or auto; got {backend!r}.")
+    _require_backend("EGOMAP_KERNELS", backend)
     if backend == "numba" and not available():
         raise ValueError(
-            "EGOMAP_KERNELS is numba, but numba is not installed: pip install 'egomap[kernels]'."
+            "numba kernels were asked for, but numba is not installed: pip install 'egomap[kernels]'."
         )
     return backend != "torch" and available() and tensor.dtype in (torch.float32, torch.float64)
+
+
+def _require_backend(name: str, backend: str) -> None:
+    if backend not in get_args(Backend):
+        raise ValueError(f"{name} must be torch, numba or auto; got {backend!r}.")
 
 
 def _kernels(channels: int) -> Kernels:

@@ -121,7 +121,8 @@ class ContextRead(nn.Module):
     def forward(self, hidden: Tensor, map_ego: Tensor, *, trace: MemoryTrace | None = None) -> Tensor:
         """Hidden (B, hidden_size), map (B, C, size, size) -> context (B, output_size)."""
         require_shape("hidden", hidden, (self.query.in_features,), leading=1)
-        require_shape("map_ego", map_ego, (self.channels, self.map_size, self.map_size), leading=1)
+        shape = (hidden.shape[0], self.channels, self.map_size, self.map_size)
+        require_shape("map_ego", map_ego, shape, leading=0)
         query = self.query(hidden)
         if self.use_beta:
             query, beta = query[:, :-1], oneplus(query[:, -1])
