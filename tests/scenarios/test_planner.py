@@ -22,8 +22,9 @@ from egomap.scenarios.planner import (
     TIGHT,
     Point,
     forbidden_boxes,
-    leg_to,
     plan,
+    plan_leg,
+    solid_boxes,
     solvable,
     wall_boxes,
 )
@@ -45,7 +46,9 @@ def test_an_item_can_be_passed_where_there_is_room(cell: int, passable: bool) ->
     assert not way(layout, layout.start, layout.goals[0], avoid=layout.goals[1:])
     assert solvable(layout) == passable
     if passable:
-        assert [leg.points[-1] for leg in plan(layout)] == [(cell, 0.0), (0.0, 0.0)]
+        ends = [leg.points[-1] for leg in plan(layout)]
+        assert max(abs(ends[0][0] - cell), abs(ends[0][1])) == pytest.approx(35)
+        assert max(abs(ends[1][0]), abs(ends[1][1])) == pytest.approx(35)
     else:
         with pytest.raises(ValueError, match="goal 1 of this layout cannot be reached"):
             plan(layout)
@@ -105,17 +108,20 @@ def test_shortest_way_by_hand() -> None:
     layout = Layout("labyrinth", 4, 128, walls, Cell(0, 1), (Cell(1, 1),))
     (leg,) = plan(layout)
     line = -128.0
-    assert leg.points == ((-192.0, -64.0), (line - 30, 22.0), (line + 30, 22.0), (-64.0, -64.0))
-    assert leg.length == pytest.approx(2 * math.hypot(34, 86) + 60)
+    assert leg.points[:3] == ((-192.0, -64.0), (line - 30, 22.0), (line + 30, 22.0))
+    # From there to the goal it is 34 east and 86 south; it is touched 35 units before the last of these.
+    assert leg.points[3] == pytest.approx((line + 30 + 34 * 51 / 86, -29.0))
+    assert leg.length == pytest.approx(math.hypot(34, 86) * (1 + 51 / 86) + 60)
 
 
 def test_way_from_within_the_clearance_does_not_go_through_the_wall() -> None:
-    # The player stands at the wall's western face, 17 units off; the goal is straight behind the wall.
+    # The player stands at the wall's western face; the goal is straight behind the wall, which ends at y = 0.
     walls = (Wall(Cell(0, 0), Cell(1, 0)), Wall(Cell(0, 1), Cell(1, 1)))
     layout = Layout("labyrinth", 4, 128, walls, Cell(0, 1), (Cell(1, 1),))
-    leg = leg_to(layout, 0, (-128.0 - 25.0, -64.0))
-    assert leg is not None and leg.clearance == COMFORTABLE
-    assert leg.points[1:] == ((-153.0, 22.0), (-98.0, 22.0), (-64.0, -64.0))
+    for gap in (25.0, 23.99):  # free of the wall, and into it by a rounding error
+        leg = plan_leg(layout, 0, (-128.0 - gap, -64.0))
+        assert leg.clearance == COMFORTABLE
+        assert [y for _, y in leg.points[1:3]] == [16.0, 16.0]
 
 
 def test_walls_that_meet_at_an_angle_have_a_post() -> None:
@@ -125,21 +131,24 @@ def test_walls_that_meet_at_an_angle_have_a_post() -> None:
     assert wall_boxes(met, 0.0).tolist() == [[-72.0, -72.0, -56.0, 64.0], [-72.0, -72.0, 64.0, -56.0]]
 
 
-def test_way_back_begins_in_front_of_the_red_pillar() -> None:
+def test_way_back_begins_where_the_red_pillar_was_touched() -> None:
     layout = Layout("find-return", 3, 128, (), Cell(0, 0), (Cell(2, 0), Cell(0, 0)))
     out, back = plan(layout)
-    # The player starts south-west of the green pillar and meets the red one on its western face.
-    assert out.points[0] == (-160.0, -160.0) and out.points[-1] == (128.0, -128.0)
-    assert back.points[0][0] == pytest.approx(96.0, abs=0.01)
-    assert back.points[-1] == (-128.0, -128.0)
-    assert forbidden_boxes(layout, 1).tolist() == [[96.0, -160.0, 160.0, -96.0]]
+    # The player starts south-west of the green pillar and meets the red one in the east on its western side.
+    assert out.points[0] == (-160.0, -160.0)
+    assert out.points[-1][0] == pytest.approx(128.0 - 35.0)
+    assert back.points[0] == out.points[-1]
+    assert back.points[-1][0] == pytest.approx(-128.0 + 35.0)
+    assert solid_boxes(layout, 0).tolist() == [[-160.0, -160.0, -96.0, -96.0]]
+    assert solid_boxes(layout, 1).tolist() == [[96.0, -160.0, 160.0, -96.0]]
+    assert len(forbidden_boxes(layout, 0)) == 0
 
 
 def test_pillar_at_the_start_is_walked_around() -> None:
     # Red is in the east; the player begins south-west of the green pillar and passes below it.
     layout = Layout("find-return", 3, 128, (), Cell(1, 1), (Cell(2, 1), Cell(1, 1)))
     out = plan(layout)[0]
-    assert out.points == ((-32.0, -32.0), (32.0, -32.0), (128.0, 0.0))
+    assert out.points[:2] == ((-32.0, -32.0), (32.0, -32.0))
 
 
 @given(

@@ -46,7 +46,7 @@ class Leg(NamedTuple):
     """The way to one goal."""
 
     points: tuple[Point, ...]
-    """Where it begins, where it bends, and the goal itself."""
+    """Where it begins, where it bends, and where the goal is touched."""
     length: float
     """Map units along the points."""
     clearance: Clearance
@@ -54,7 +54,7 @@ class Leg(NamedTuple):
 
 
 def plan(layout: Layout) -> list[Leg]:
-    """The shortest way from the start to each goal in order.
+    """The shortest way to each goal in order, each from where the one before was touched.
 
     Raises:
         ValueError: A goal cannot be reached.
@@ -62,26 +62,31 @@ def plan(layout: Layout) -> list[Leg]:
     here = player_start(layout)
     legs = []
     for index in range(len(layout.goals)):
-        leg = leg_to(layout, index, here)
-        if leg is None:
-            raise ValueError(f"goal {index + 1} of this layout cannot be reached.")
-        legs.append(leg)
-        here = _end(layout, leg)
+        legs.append(plan_leg(layout, index, here))
+        here = legs[-1].points[-1]
     return legs
 
 
-def leg_to(layout: Layout, index: int, here: Point) -> Leg | None:
-    """The way from `here` to goal `index`: a comfortable one, else one through the gaps; None if there is none."""
-    goal = layout.center(layout.goals[index])
+def plan_leg(layout: Layout, leg: int, here: Point) -> Leg:
+    """The shortest way from `here` to where goal `leg` is touched: comfortable, else through the gaps.
+
+    Raises:
+        ValueError: It cannot be reached.
+    """
+    goal = layout.center(layout.goals[leg])
+    solid = solid_boxes(layout, leg)
+    cores = np.concatenate([solid, forbidden_boxes(layout, leg, 0.0)])
     for clearance in (COMFORTABLE, TIGHT):
-        walls = wall_boxes(layout, PLAYER_RADIUS + clearance.walls)
-        boxes = np.concatenate([walls, forbidden_boxes(layout, index, clearance.items)])
+        boxes = np.concatenate(
+            [widened(solid, clearance.walls), forbidden_boxes(layout, leg, clearance.items)]
+        )
         half = layout.size * layout.cell / 2 - PLAYER_RADIUS - clearance.walls
-        points = shortest_way(here, goal, _cut_back(boxes, here), half=max(half, *map(abs, here)))
+        points = shortest_way(here, goal, _with_room(here, boxes, cores), half=max(half, *map(abs, here)))
         if points is not None:
+            points = _until_touched(points, TOUCH_DISTANCE - 1.0)
             length = sum(math.dist(a, b) for a, b in itertools.pairwise(points))
             return Leg(tuple(points), length, clearance)
-    return None
+    raise ValueError(f"goal {leg + 1} of this layout cannot be reached.")
 
 
 def solvable(layout: Layout) -> bool:
@@ -96,21 +101,32 @@ def solvable(layout: Layout) -> bool:
         avoid = layout.goals[index + 1 :] if harmful else ()
         if way(layout, cells[index], goal, avoid=avoid):
             continue
-        here = layout.center(cells[index]) if index else player_start(layout)
-        if leg_to(layout, index, here) is None:
+        try:
+            plan_leg(layout, index, layout.center(cells[index]) if index else player_start(layout))
+        except ValueError:
             return False
     return True
 
 
+def solid_boxes(layout: Layout, leg: int) -> np.ndarray:
+    """(K, 4) boxes that stop the player's centre on the way to goal `leg`: inner walls, and pillars but the goal."""
+    walls = wall_boxes(layout, PLAYER_RADIUS)
+    if not FAMILIES[layout.task].hides_last:
+        return walls
+    pillars = [layout.center(goal) for index, goal in enumerate(layout.goals) if index != leg]
+    return np.concatenate([walls, _boxes(pillars, PILLAR_DISTANCE)])
+
+
 def forbidden_boxes(layout: Layout, leg: int, clearance: float = COMFORTABLE.items) -> np.ndarray:
-    """(K, 4) boxes that the player's centre must not enter on the way to goal `leg`, other than walls."""
-    family = FAMILIES[layout.task]
-    goals = [layout.center(goal) for goal in layout.goals]
-    if family.wrong_reward is not None:  # items that it is not yet time for
-        return _boxes(goals[leg + 1 :], TOUCH_DISTANCE + clearance)
-    if family.hides_last:  # pillars are solid; the one to reach is reached by touching it
-        return _boxes([*goals[:leg], *goals[leg + 1 :]], PILLAR_DISTANCE)
-    return np.empty((0, 4))
+    """(K, 4) boxes that the player's centre must not enter: around items that it is not yet time for."""
+    harmful = FAMILIES[layout.task].wrong_reward is not None
+    later = [layout.center(goal) for goal in layout.goals[leg + 1 :]] if harmful else []
+    return _boxes(later, TOUCH_DISTANCE + clearance)
+
+
+def widened(boxes: np.ndarray, margin: float) -> np.ndarray:
+    """The boxes with `margin` more on every side."""
+    return boxes + np.array([-margin, -margin, margin, margin])
 
 
 def wall_boxes(layout: Layout, margin: float) -> np.ndarray:
@@ -128,8 +144,7 @@ def wall_boxes(layout: Layout, margin: float) -> np.ndarray:
             rows.append((x0 - reach, y0 - before, x1 + reach, y1 + after))
         else:
             rows.append((x0 - before, y0 - reach, x1 + after, y1 + reach))
-    boxes = np.asarray(rows, np.float64).reshape(-1, 4)
-    return boxes + np.array([-margin, -margin, margin, margin])
+    return widened(np.asarray(rows, np.float64).reshape(-1, 4), margin)
 
 
 def shortest_way(start: Point, goal: Point, boxes: np.ndarray, *, half: float) -> list[Point] | None:
@@ -142,18 +157,15 @@ def shortest_way(start: Point, goal: Point, boxes: np.ndarray, *, half: float) -
     return None if order is None else [(float(x), float(y)) for x, y in nodes[order]]
 
 
-def _end(layout: Layout, leg: Leg) -> Point:
-    """Where the player is when the goal of `leg` is reached: at its centre, or in front of its pillar."""
-    goal = leg.points[-1]
-    if not FAMILIES[layout.task].hides_last:
-        return goal
-    box = _boxes([goal], PILLAR_DISTANCE)
-    for a, b in itertools.pairwise(np.array(leg.points)):
+def _until_touched(points: list[Point], distance: float) -> list[Point]:
+    """`points` up to where the last of them, the goal, is as near as `distance` along both axes."""
+    box = _boxes(points[-1:], distance)
+    for index, (a, b) in enumerate(itertools.pairwise(np.array(points))):
         enter, leave = _crossing(a, b[None], box)
         if enter < leave:
             x, y = a + enter[0, 0] * (b - a)
-            return float(x), float(y)
-    return leg.points[0]
+            return [*points[: index + 1], (float(x), float(y))]
+    return points
 
 
 def _ends(wall: Wall) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -175,12 +187,16 @@ def _inside(points: np.ndarray, boxes: np.ndarray) -> np.ndarray:
     return np.all((points[:, None] > low) & (points[:, None] < high), axis=2)
 
 
-def _cut_back(boxes: np.ndarray, point: Point) -> np.ndarray:
-    """`boxes`, where those around `point` are cut back to it: a player who stands within the clearance may."""
-    boxes = boxes.copy()
-    for box in np.flatnonzero(_inside(np.array([point]), boxes)[0]):
-        face = int(np.abs(boxes[box] - np.tile(point, 2)).argmin())
-        boxes[box, face] = point[face % 2]
+def _with_room(here: Point, boxes: np.ndarray, cores: np.ndarray) -> np.ndarray:
+    """`boxes` for one who stands at `here`, perhaps nearer to one of them than one would walk.
+
+    Of a box that holds `here` its core counts, the box without the clearance; and should rounding have put the
+    player into the core, the core is cut back to where the player is.
+    """
+    boxes = np.where(_inside(np.array([here]), boxes).T, cores, boxes)
+    for box in np.flatnonzero(_inside(np.array([here]), boxes)[0]):
+        face = int(np.abs(boxes[box] - np.tile(here, 2)).argmin())
+        boxes[box, face] = here[face % 2]
     return boxes
 
 
