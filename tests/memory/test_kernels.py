@@ -90,6 +90,17 @@ def test_write_read(steps, num_envs, points, size, channels, seen, cuts, alpha, 
     check_write_read(writes, *random_content(writes, channels, size, seed=seed, dtype=dtype))
 
 
+@settings(max_examples=10)
+@given(seed=st.integers(0, 1000), size=st.integers(1, 9), dtype=dtypes)
+def test_write_read_into_a_map_without_gradient(seed, size, dtype):
+    """The kernels pass by what is empty: a map that is known in part, and one whose unknown cells hold values."""
+    writes = random_writes(6, 3, 4, size, seed=seed, seen=0.5, dtype=dtype)
+    features, map_prev, known = random_content(writes, 3, size, seed=seed, dtype=dtype)
+    for start in (map_prev * known[..., None], map_prev, torch.zeros_like(map_prev)):
+        run = lambda f, start=start: write_and_read(f, start, known, writes)  # noqa: E731
+        assert_kernels_equal_torch(run, features.requires_grad_())
+
+
 @pytest.mark.parametrize("num_envs", [1, 3, 4, 9])
 def test_write_read_with_any_number_of_threads(four_threads, num_envs):
     writes = random_writes(4, num_envs)

@@ -110,12 +110,16 @@ class _WriteRead(torch.autograd.Function):
         known = known.clone(memory_format=torch.contiguous_format)
         maps_ego = features.new_empty(steps, num_envs, *maps.shape[1:])
         share, keep = features.new_empty(2, steps, num_envs, points)
+        visible = known.new_empty(maps_ego.shape[:-1])
+        # Cells that were never written are zero, and their gradient goes nowhere: the kernels pass them by,
+        # unless the map that we were given says otherwise.
+        live = torch.ones_like(known) if ctx.needs_input_grad[1] else known | (maps != 0).any(-1)
         kernel = _kernels(channels).write_read
         alpha = float(writes.alpha)
-        out = (maps, known, maps_ego, share, keep)
+        out = (maps, known, live, maps_ego, share, keep, visible)
         _share_out(kernel, num_envs, features.contiguous(), cell, start, affine, alpha, *out)
         cut = start if writes.cut is None else writes.cut.contiguous()
-        ctx.save_for_backward(cell, start, cut, affine, share, keep)
+        ctx.save_for_backward(cell, start, cut, affine, share, keep, visible)
         ctx.map_shape = maps.shape
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(known)
@@ -127,7 +131,7 @@ class _WriteRead(torch.autograd.Function):
         ctx: Any, grad_a: Tensor | None, grad_b: Tensor | None, grad_last: Tensor | None, _: Any
     ) -> tuple[Tensor | None, ...]:
         """Gradients of the features and of the first map."""
-        cell, start, cut, affine, share, keep = ctx.saved_tensors
+        cell, start, cut, affine, share, keep, visible = ctx.saved_tensors
         steps, num_envs, points = cell.shape
         one_map = ctx.map_shape
         grads = [grad.contiguous() for grad in (grad_a, grad_b) if grad is not None]
@@ -138,8 +142,9 @@ class _WriteRead(torch.autograd.Function):
             grads.append(share.new_zeros(1, 1, 1, 1).expand(steps, *one_map))
         grad_features = share.new_empty(steps, num_envs, points, one_map[-1])
         kernel = _kernels(one_map[-1]).write_read_backward
-        _share_out(kernel, num_envs, *grads, cell, start, cut, affine, share, keep, grad_map, grad_features)
-        return grad_features, grad_map, None, None
+        known = (cell, start, cut, affine, share, keep, visible)
+        _share_out(kernel, num_envs, *grads, *known, grad_map, grad_features)
+        return grad_features, grad_map if ctx.needs_input_grad[1] else None, None, None
 
 
 class _Attend(torch.autograd.Function):
