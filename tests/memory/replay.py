@@ -26,10 +26,15 @@ def random_inputs(
 
 
 def random_state(memory: torch.nn.Module, num_envs: int, seed: int) -> MemoryState:
+    """Any state at all: random numbers, flags and counts."""
     g = torch.Generator().manual_seed(seed)
-    return tuple(
-        torch.randn(num_envs, *spec.shape, generator=g, dtype=spec.dtype) for spec in memory.state_spec
-    )
+
+    def draw(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        if dtype.is_floating_point:
+            return torch.randn(num_envs, *shape, generator=g, dtype=dtype)
+        return torch.randint(0, 2 if dtype == torch.bool else 6, (num_envs, *shape), generator=g).to(dtype)
+
+    return tuple(draw(spec.shape, spec.dtype) for spec in memory.state_spec)
 
 
 def loop_of_steps(
@@ -50,16 +55,24 @@ def assert_unroll_equals_steps(
     episode_start: Tensor,
     *,
     tolerance: float,
+    compare_gradients: bool = True,
 ) -> None:
     """Outputs, last state, and gradients of parameters, features and start state agree, absolute and relative."""
     results = []
     for run in (memory.unroll, lambda *args: loop_of_steps(memory, *args)):
-        leaves = [inputs.features.clone().requires_grad_(), *(s.clone().requires_grad_() for s in state)]
-        out, last = run(inputs._replace(features=leaves[0]), tuple(leaves[1:]), episode_start)
+        features, *start = (s.clone() for s in (inputs.features, *state))
+        leaves = [leaf.requires_grad_() for leaf in (features, *start) if leaf.is_floating_point()]
+        out, last = run(inputs._replace(features=features), tuple(start), episode_start)
         weights = torch.linspace(-1, 2, out.numel(), dtype=out.dtype).view_as(out)
         loss = (out * weights).sum() + sum(s.sin().sum() for s in last)
-        gradients = torch.autograd.grad(loss, (*memory.parameters(), *leaves))
-        results.append((out, *last, *gradients))
+        leaves = [*memory.parameters(), *leaves]
+        gradients = torch.autograd.grad(loss, leaves, allow_unused=True)
+        found = (torch.zeros_like(at) if g is None else g for g, at in zip(gradients, leaves, strict=True))
+        results.append((out, *last, *(found if compare_gradients else ())))
     for fast, slow in zip(*results, strict=True):
+        assert fast.dtype == slow.dtype
+        if not slow.is_floating_point():
+            assert torch.equal(fast, slow)
+            continue
         scale = max(1.0, float(slow.detach().abs().max()))
         torch.testing.assert_close(fast, slow, rtol=tolerance, atol=tolerance * scale)

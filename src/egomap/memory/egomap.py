@@ -333,7 +333,8 @@ class EgoMapMemory(nn.Module):
         got = tuple(tuple(tensor.shape) for tensor in state)
         if got != expected:
             raise ValueError(f"the state of {num_envs} environments must have shapes {expected}; got {got}.")
-        return EgoMapState(*state)
+        known = EgoMapState(*state)
+        return known._replace(origin=known.origin.detach())  # a pose, so data
 
 
 def _episode_clock(pose: Tensor, state: EgoMapState, episode_start: Tensor) -> tuple[Tensor, Tensor]:

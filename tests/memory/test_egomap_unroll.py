@@ -1,0 +1,200 @@
+"""`unroll` equals a loop of `step`: outputs, last state and gradients, every switch, any start state."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+from egomaps import ABLATIONS, never, small
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from replay import assert_unroll_equals_steps, loop_of_steps, random_inputs, random_state
+
+from egomap.memory import EgoMapMemory, MemoryInputs, MemoryState, native
+
+PRECISION = ((torch.float32, 1e-5), (torch.float64, 1e-10))
+BACKENDS = ["torch", *(["numba"] if native.available() else [])]
+
+
+def starts(steps: int, num_envs: int, seed: int, rate: float) -> torch.Tensor:
+    return torch.rand(steps, num_envs, generator=torch.Generator().manual_seed(seed)) < rate
+
+
+def inputs_with_gaps(steps: int, num_envs: int, seed: int, dtype: torch.dtype) -> MemoryInputs:
+    """Random inputs in which some depths are unknown, in each of the three ways to say so."""
+    inputs = random_inputs(steps, num_envs, seed, dtype=dtype)
+    draw = torch.rand(inputs.depth.shape, generator=torch.Generator().manual_seed(seed))
+    depth = inputs.depth.masked_fill(draw < 0.2, math.inf)
+    depth = depth.masked_fill((draw > 0.4) & (draw < 0.5), 0.0).masked_fill(draw > 0.9, math.nan)
+    return inputs._replace(depth=depth, ego_motion=inputs.ego_motion * torch.tensor([6, 6, 0.5]).to(dtype))
+
+
+def with_biases(memory: EgoMapMemory) -> EgoMapMemory:
+    """Random biases: with the zeros of a new network an empty cell sits on the kink of every ReLU."""
+    with torch.no_grad():
+        for name, parameter in memory.named_parameters():
+            if "bias" in name:
+                parameter.normal_(std=0.1)
+    return memory
+
+
+def distance_to_kinks(
+    memory: EgoMapMemory, inputs: MemoryInputs, state: MemoryState, episode_start: torch.Tensor
+) -> float:
+    """How near the argument of any ReLU, or of L1's absolute value, comes to 0.
+
+    There a gradient jumps, and the last digit of a float32 decides to which side; there is no right answer to
+    compare with.
+    """
+    exact, nearest = copy.deepcopy(memory).double(), [math.inf]
+
+    def note(module, arguments, output):
+        nearest.append(float(output.abs().min()))
+
+    def note_l1(module, arguments, output):
+        hidden, map_ego = arguments
+        query = module.query(hidden)[:, : module.channels, None, None]
+        nearest.append(float((map_ego - query).abs().min()))
+
+    layers = [exact.reduce]
+    if exact.global_read is not None:
+        layers += [m for m in exact.global_read.modules() if isinstance(m, torch.nn.Conv2d | torch.nn.Linear)]
+    for layer in layers:
+        layer.register_forward_hook(note)
+    if exact.context_read is not None and exact.settings.similarity == "l1":
+        exact.context_read.register_forward_hook(note_l1)
+
+    def double(tensors):
+        return (tensor.double() if tensor.is_floating_point() else tensor for tensor in tensors)
+
+    with torch.no_grad():
+        loop_of_steps(exact, MemoryInputs(*double(inputs)), tuple(double(state)), episode_start)
+    return min(nearest)
+
+
+def check(name: str, steps: int, num_envs: int, seed: int, rate: float, *, fresh: bool = False) -> bool:
+    """Asserts; returns whether the gradients could be compared in float32 too (in float64 they always are)."""
+    smooth = {}
+    for dtype, tolerance in PRECISION:
+        torch.manual_seed(seed)
+        memory = with_biases(small(**ABLATIONS[name]).to(dtype))
+        state = memory.initial_state(num_envs) if fresh else random_state(memory, num_envs, seed)
+        inputs, begin = inputs_with_gaps(steps, num_envs, seed, dtype), starts(steps, num_envs, seed, rate)
+        smooth[dtype] = dtype == torch.float64 or distance_to_kinks(memory, inputs, state, begin) > 5e-6
+        assert_unroll_equals_steps(
+            memory, inputs, state, begin, tolerance=tolerance, compare_gradients=smooth[dtype]
+        )
+    return smooth[torch.float32]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_every_switch(name, backend):
+    with native.use_kernels(backend):
+        assert any(check(name, steps=5, num_envs=2, seed=seed, rate=0.25) for seed in (3, 4, 5))
+
+
+@settings(max_examples=12)
+@given(
+    name=st.sampled_from(sorted(ABLATIONS)),
+    steps=st.integers(1, 10),
+    num_envs=st.integers(1, 4),
+    seed=st.integers(0, 10**4),
+    rate=st.sampled_from([0.0, 0.1, 0.5, 1.0]),
+    fresh=st.booleans(),
+)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_any_length_number_of_environments_and_episode_starts(
+    backend, name, steps, num_envs, seed, rate, fresh
+):
+    with native.use_kernels(backend):
+        check(name, steps, num_envs, seed, rate, fresh=fresh)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_size_of_the_paper(backend):
+    """16 x 24 x 24 cells, 128 units, and more steps than the scan takes at once."""
+    with native.use_kernels(backend):
+        for dtype, tolerance in PRECISION:
+            torch.manual_seed(0)
+            memory = with_biases(small(map_size=24, hidden_size=128).to(dtype))
+            assert_unroll_equals_steps(
+                memory, random_inputs(20, 2, 0, dtype=dtype), random_state(memory, 2, 0),
+                starts(20, 2, 0, 0.1), tolerance=tolerance, compare_gradients=dtype == torch.float64,
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["paper", "naive", "anchored at the start", "write gradient of 3"])
+def test_two_unrolls_are_one(name):
+    """A rollout may be cut anywhere: the state carries all that the next part needs."""
+    torch.manual_seed(0)
+    memory = small(**ABLATIONS[name]).double()
+    inputs, begin = random_inputs(9, 3, 0, dtype=torch.float64), starts(9, 3, 1, 0.2)
+    whole, last = memory.unroll(inputs, memory.initial_state(3), begin)
+    first, state = memory.unroll(MemoryInputs(*(x[:4] for x in inputs)), memory.initial_state(3), begin[:4])
+    second, state = memory.unroll(MemoryInputs(*(x[4:] for x in inputs)), state, begin[4:])
+    torch.testing.assert_close(torch.cat((first, second)), whole, rtol=1e-12, atol=1e-12)
+    for got, expected in zip(state, last, strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["paper", "naive", "anchored at the start"])
+def test_the_start_of_one_episode_leaves_the_others_alone(name):
+    torch.manual_seed(0)
+    memory = small(**ABLATIONS[name]).double()
+    inputs, state = random_inputs(6, 3, 0, dtype=torch.float64), random_state(memory, 3, 1)
+    one = never(6, 3)
+    one[2, 1] = True
+    without, _ = memory.unroll(inputs, state, never(6, 3))
+    with_one, _ = memory.unroll(inputs, state, one)
+    torch.testing.assert_close(without[:, [0, 2]], with_one[:, [0, 2]], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(without[:2, 1], with_one[:2, 1], rtol=1e-12, atol=1e-12)
+    assert not torch.allclose(without[2:, 1], with_one[2:, 1])
+    later = MemoryInputs(*(x[2:] for x in inputs))
+    fresh, _ = memory.unroll(later, memory.initial_state(3), never(4, 3))
+    torch.testing.assert_close(with_one[2:, 1], fresh[:, 1], rtol=1e-12, atol=1e-12)
+
+
+def test_environments_do_not_mix():
+    """N environments at once are N times one."""
+    torch.manual_seed(0)
+    memory = small().double()
+    inputs, state = random_inputs(5, 4, 0, dtype=torch.float64), random_state(memory, 4, 1)
+    begin = starts(5, 4, 2, 0.2)
+    together, _ = memory.unroll(inputs, state, begin)
+    for n in range(4):
+        alone = MemoryInputs(*(x[:, n : n + 1] for x in inputs))
+        out, _ = memory.unroll(alone, tuple(s[n : n + 1] for s in state), begin[:, n : n + 1])
+        torch.testing.assert_close(out, together[:, n : n + 1], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("map_frame", ["global", "ego"])
+def test_strided_inputs(backend, map_frame):
+    """Batches as a trainer may cut them: channels-last features, every other environment, time second."""
+    torch.manual_seed(0)
+    memory = small(map_frame=map_frame).double()
+    inputs, state = random_inputs(4, 6, 0, dtype=torch.float64), random_state(memory, 6, 1)
+    begin = starts(4, 6, 2, 0.3)
+    odd = MemoryInputs(*(x.transpose(0, 1).contiguous().transpose(0, 1)[:, ::2] for x in inputs))
+    last = odd.features.flatten(0, 1).contiguous(memory_format=torch.channels_last).unflatten(0, (4, 3))
+    odd_state = tuple(s[::2] for s in state)
+    plain = MemoryInputs(*(x.contiguous() for x in odd))
+    with native.use_kernels(backend):
+        out, _ = memory.unroll(odd._replace(features=last), odd_state, begin[:, ::2])
+        expected, _ = loop_of_steps(memory, plain, tuple(s.contiguous() for s in odd_state), begin[:, ::2])
+    torch.testing.assert_close(out, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_inputs_and_state_are_left_as_they_were():
+    torch.manual_seed(0)
+    for name in ("paper", "naive"):
+        memory = small(**ABLATIONS[name])
+        inputs, state, begin = random_inputs(4, 2, 0), random_state(memory, 2, 0), starts(4, 2, 0, 0.5)
+        copies = [tensor.clone() for tensor in (*inputs, *state, begin)]
+        memory.unroll(inputs, state, begin)
+        loop_of_steps(memory, inputs, state, begin)
+        for tensor, before in zip((*inputs, *state, begin), copies, strict=True):
+            assert torch.equal(tensor, before)
