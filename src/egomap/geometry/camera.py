@@ -91,10 +91,11 @@ def sample_depth(depth: Tensor, rows: Tensor, columns: Tensor) -> tuple[Tensor, 
         ValueError: If a sampled depth is negative, the sign of a wrong unit.
     """
     require_shape("depth", depth, (None, None))
-    near = depth[..., rows[:, None], columns]  # (..., 2 Hf, 2 Wf)
+    near = depth.index_select(-2, rows).index_select(-1, columns)  # (..., 2 Hf, 2 Wf)
     check_depth(near)
-    near = near.unflatten(-2, (-1, 2)).unflatten(-1, (-1, 2))  # (..., Hf, 2, Wf, 2)
-    nearest = torch.where(near > 0, near, math.inf).amin((-3, -1))  # (..., Hf, Wf); NaN > 0 is False
+    near = torch.where(near > 0, near, math.inf)  # NaN > 0 is False
+    near = torch.minimum(near[..., ::2, :], near[..., 1::2, :])  # (..., Hf, 2 Wf)
+    nearest = torch.minimum(near[..., ::2], near[..., 1::2])  # (..., Hf, Wf)
     valid_depth = nearest < math.inf
     return torch.where(valid_depth, nearest, 0.0), valid_depth
 
