@@ -7,6 +7,7 @@ are checked once, by `validate()`, with a sentence that says what was got and wh
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -83,6 +84,16 @@ class EnvSettings:
         return self
 
 
+_WHOLE_NUMBERS = (
+    "size",
+    "items",
+    "cell",
+    "train",
+    "test",
+    "seed",
+)  # settings of a scenario that are integers
+
+
 @dataclass(frozen=True)
 class ScenarioConfig:
     """What `egomap generate` makes: one task, one maze size, a training and a test split."""
@@ -104,6 +115,15 @@ class ScenarioConfig:
     seed: int = 0
     """The same seed gives the same bytes on any machine."""
 
+    def __post_init__(self) -> None:
+        """Give equal settings one form, so that they name the same random numbers: 1 and 1.0, 0.0 and -0.0."""
+        for name in _WHOLE_NUMBERS:
+            value = getattr(self, name)
+            if hasattr(value, "__index__"):
+                object.__setattr__(self, name, operator.index(value))
+        if isinstance(self.wall_probability, int | float):
+            object.__setattr__(self, "wall_probability", float(self.wall_probability) + 0.0)
+
     @staticmethod
     def default(task: Task, *, size: int | None = None, items: int | None = None) -> ScenarioConfig:
         """The authors' set of a task: ordered items have 5x5 cells of 160 units, the others 9x9 of 128."""
@@ -118,6 +138,13 @@ class ScenarioConfig:
     def validate(self) -> ScenarioConfig:
         """Return self, or raise a ValueError that says which value is out of range."""
         require(self.task in TASKS, f"task must be one of {', '.join(TASKS)}; got {self.task!r}.")
+        for name in _WHOLE_NUMBERS:
+            value = getattr(self, name)
+            require(isinstance(value, int), f"{name} must be a whole number; got {value!r}.")
+        require(
+            isinstance(self.wall_probability, float),
+            f"wall-probability must be a number; got {self.wall_probability!r}.",
+        )
         require(3 <= self.size <= 21, f"size must be 3 to 21 cells; got {self.size}.")
         require(2 <= self.items <= 8, f"items must be 2 to 8; got {self.items}.")
         require(96 <= self.cell <= 512, f"cell must be 96 to 512 map units; got {self.cell}.")

@@ -98,6 +98,10 @@ def test_files_of_the_engine() -> None:
         ("sideback = -1;", "sideback = 9;", "names sidedef 9"),
         ("x = 64;", "x = east;", "x = 'east', which is not a number"),
         ("x = 64;", "x = 1e999;", "x = inf, which is not a number"),
+        ("x = 64;", f"x = {'9' * 400};", "the number 9999"),
+        ("x = 64;", f"x = {'9' * 5000};", "the number 9999"),
+        ("x = 64;", f"x = 0x{'fe' * 200};", "the number 0xfe"),
+        ("v2 = 2;", "v2 = 1.5;", "v2 = 1.5, which is not a whole number"),
         ("sidedef { sector = 0; }", "", "it has no sidedef"),
         ('namespace = "zdoom";', "", "names no namespace"),
         ("v2 = 1;", "v2 = 1", "malformed"),
@@ -117,6 +121,11 @@ def test_maps_that_would_crash_the_engine(tmp_path: Path, old: str, new: str, me
 def test_map_without_end_or_no_map(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no ENDMAP"):
         inspect_wad(udmf_wad(tmp_path, ROOM, tail="OTHER"))
+    two = [Lump("MAP01", b""), Lump("TEXTMAP", ROOM.encode()), Lump("MAP02", b"")]
+    two += [Lump("TEXTMAP", ROOM.encode()), Lump("ENDMAP", b"")]
+    (tmp_path / "two.wad").write_bytes(write_wad(two))
+    with pytest.raises(ValueError, match=r"map MAP01 of .*two\.wad has no ENDMAP"):
+        inspect_wad(tmp_path / "two.wad")
     (tmp_path / "none.wad").write_bytes(write_wad([Lump("PLAYPAL", b"abc")]))
     with pytest.raises(ValueError, match=r"none\.wad holds no map"):
         inspect_wad(tmp_path / "none.wad")
@@ -184,6 +193,12 @@ available_buttons =
 mode=PLAYER"""
     cfg = read_cfg(cfg_file(tmp_path, text))
     assert (cfg.wad.name, cfg.map, cfg.buttons) == ("test.wad", "MAP07", ("ATTACK", "USE"))
+
+
+def test_cfg_that_adds_to_a_list(tmp_path: Path) -> None:
+    text = "doom_scenario_path = test.wad\navailable_buttons = { USE }\navailable_buttons += { ATTACK }"
+    cfg = read_cfg(cfg_file(tmp_path, text))
+    assert cfg.buttons == ("USE", "ATTACK") and cfg.settings["availablebuttons"] == "{ USE ATTACK }"
 
 
 @pytest.mark.parametrize(

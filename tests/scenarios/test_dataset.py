@@ -8,10 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from egomap.config import ScenarioConfig
-from egomap.scenarios import ScenarioSet, dataset, default_set, generate, load
+from egomap.scenarios import Layout, ScenarioSet, dataset, default_set, generate, load
+from egomap.scenarios.export import build_manifest
 
 from .conftest import SMALL
 
@@ -80,12 +82,28 @@ def test_progress_counts_to_the_end(tmp_path: Path) -> None:
         ({"task": "chess"}, "task must be one of"),
         ({"train": 0, "test": 0}, "nothing to generate"),
         ({"seed": -1}, "seed"),
+        ({"size": 5.5}, "size must be a whole number; got 5.5"),
+        ({"seed": "x"}, "seed must be a whole number; got 'x'"),
+        ({"wall_probability": "high"}, "wall-probability must be a number; got 'high'"),
     ],
 )
 def test_settings_out_of_range(tmp_path: Path, change: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         generate(replace(ScenarioConfig(), **change), tmp_path / "set")
     assert not any(tmp_path.iterdir())
+
+
+def test_equal_settings_give_equal_bytes() -> None:
+    plain = ScenarioConfig(size=3, wall_probability=0.0, train=2, test=0)
+    for other in (replace(plain, wall_probability=0), replace(plain, wall_probability=-0.0)):
+        assert other == plain
+        assert dataset.draw_layouts(other) == dataset.draw_layouts(plain)
+        assert build_manifest(other, *empty()) == build_manifest(plain, *empty())
+    assert build_manifest(replace(plain, size=np.int64(3)), *empty()) == build_manifest(plain, *empty())
+
+
+def empty() -> tuple[dict[str, tuple[Layout, ...]], dict[str, bytes]]:
+    return {"train": (), "test": ()}, {}
 
 
 def test_more_layouts_than_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,6 +155,18 @@ def test_nothing_is_left_when_writing_fails(tmp_path: Path, monkeypatch: pytest.
     assert not any(tmp_path.iterdir())
 
 
+def test_a_folder_that_cannot_be_moved_is_told_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(self: Path, target: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "rename", refused)
+    with pytest.raises(PermissionError, match="Permission denied"):
+        generate(ScenarioConfig(size=3, train=1, test=0), tmp_path / "set")
+    assert not any(tmp_path.iterdir())
+
+
 def damage(path: Path, how: str) -> None:
     data = path.read_bytes()
     if how == "truncated":
@@ -170,6 +200,9 @@ def test_load_refuses_other_formats_and_folders(set_copy: Path, tmp_path: Path) 
     (set_copy / "manifest.json").write_text("[1, 2]")
     with pytest.raises(ValueError, match="not the manifest"):
         load(set_copy)
+    (set_copy / "manifest.json").write_text("[" * 100_000)
+    with pytest.raises(ValueError, match="truncated or not JSON"):
+        load(set_copy)
     with pytest.raises(ValueError, match="holds no scenario set"):
         load(tmp_path / "nowhere")
 
@@ -178,6 +211,7 @@ def test_load_refuses_other_formats_and_folders(set_copy: Path, tmp_path: Path) 
     ("variables", "expected"),
     [
         ({"EGOMAP_CACHE": "/a/b"}, "/a/b"),
+        ({"EGOMAP_CACHE": "~/b", "HOME": "/home/someone"}, "/home/someone/b"),
         ({"EGOMAP_CACHE": "", "XDG_CACHE_HOME": "/c"}, "/c/egomap"),
         ({"XDG_CACHE_HOME": "", "HOME": "/home/someone"}, "/home/someone/.cache/egomap"),
     ],
@@ -188,6 +222,17 @@ def test_cache_folder(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert dataset.cache_folder() == Path(expected)
+
+
+def test_cache_folder_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("EGOMAP_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(ValueError, match="set EGOMAP_CACHE to a folder"):
+        dataset.cache_folder()
 
 
 def test_default_set_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 
 import pytest
@@ -109,11 +110,33 @@ def test_cell_geometry() -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", [{}, {"task": "chess"}, {"walls": [[1, 2, 3]]}, {"start": [1]}, {"size": "x"}]
+    ("broken", "message"),
+    [
+        ({"goals": None}, "not a layout"),
+        ({"task": "chess"}, "unknown task: 'chess'"),
+        ({"walls": [[1, 2, 3]]}, "not a layout"),
+        ({"start": [1]}, "not a layout"),
+        ({"size": "3"}, "not a layout"),
+        ({"size": 3.5}, "not a layout"),
+        ({"start": [0, 0.0]}, "not a layout"),
+        ({"start": [0, 3]}, r"Cell\(column=0, row=3\) is not one of its 3 x 3 cells"),
+        ({"goals": [[-1, 0]]}, r"Cell\(column=-1, row=0\) is not one of its 3 x 3 cells"),
+        ({"goals": []}, "it has no goal"),
+        ({"walls": [[0, 0, 1, 1]]}, "walls must stand between neighbours, sorted, each once"),
+        ({"walls": [[1, 0, 0, 0]]}, "walls must stand between neighbours, sorted, each once"),
+        ({"walls": [[2, 0, 3, 0]]}, "walls must stand between neighbours, sorted, each once"),
+        ({"walls": [[1, 0, 2, 0], [0, 0, 1, 0]]}, "walls must stand between neighbours, sorted, each once"),
+        ({"walls": [[0, 0, 1, 0], [0, 0, 1, 0]]}, "walls must stand between neighbours, sorted, each once"),
+    ],
 )
-def test_from_json_refuses(broken: dict[str, object]) -> None:
-    data = three_by_three().to_json() | broken
-    if not broken:
-        del data["goals"]
-    with pytest.raises(ValueError, match="layout"):
-        Layout.from_json(data)
+def test_from_json_refuses(broken: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Layout.from_json(three_by_three().to_json() | broken)
+
+
+def test_hash_is_the_same_everywhere() -> None:
+    wall = Wall(Cell(0, 0), Cell(1, 0))
+    text = (
+        '{"cell":128,"goals":[[2,0],[1,0]],"size":3,"start":[0,0],"task":"ordered-items","walls":[[0,0,1,0]]}'
+    )
+    assert three_by_three((wall,)).hash == hashlib.sha256(text.encode()).hexdigest()

@@ -41,3 +41,10 @@ def test_items(tmp_path: Path) -> None:
 def test_other_json_is_refused(tmp_path: Path, data: object) -> None:
     with pytest.raises(ValueError, match=r"side\.json does not describe a labyrinth map"):
         read_reference(write(tmp_path, data), "labyrinth")
+
+
+def test_what_is_not_json_is_refused(tmp_path: Path) -> None:
+    for text in ("", "[" * 100_000, "walls"):
+        (tmp_path / "side.json").write_text(text)
+        with pytest.raises(ValueError, match=r"side\.json does not describe a labyrinth map"):
+            read_reference(tmp_path / "side.json", "labyrinth")

@@ -27,7 +27,7 @@ KEYS = frozenset(
     """.split()  # noqa: SIM905 - sixty lines with one word each read worse
 )
 
-ASSIGNMENT = re.compile(r"\s*(\w+)\s*\+?=\s*(\{[^{}]*\}|[^\n{}]*)\s*")
+ASSIGNMENT = re.compile(r"\s*(\w+)\s*(\+?=)\s*(\{[^{}]*\}|[^\n{}]*)\s*")
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,10 @@ def _settings(text: str, path: Path) -> dict[str, str]:
         key = match[1].lower().replace("_", "")
         if key not in KEYS:
             raise ValueError(f"{path} sets {match[1]!r}, which ViZDoom does not know.")
-        settings[key] = " ".join(match[2].split())
+        value = " ".join(match[3].split())
+        if match[2] == "+=" and key in settings:
+            # Lists grow: the braces between the old and the new values go.
+            value = re.sub(r" ?\} \{ ?", " ", f"{settings[key]} {value}")
+        settings[key] = value
         place = match.end()
     return settings

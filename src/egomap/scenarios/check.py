@@ -81,9 +81,11 @@ def _maps(path: Path) -> dict[str, list[Lump]]:
     maps: dict[str, list[Lump]] = {}
     for index, lump in enumerate(lumps[:-1]):
         if names[index + 1] == "TEXTMAP":
-            if "ENDMAP" not in names[index + 2 :]:
+            end = index + 2
+            while end < len(names) and names[end] not in ("ENDMAP", "TEXTMAP"):
+                end += 1
+            if names[end : end + 1] != ["ENDMAP"]:
                 raise ValueError(f"map {lump.name} of {path} has no ENDMAP.")
-            end = names.index("ENDMAP", index + 2)
             maps[lump.name] = lumps[index + 1 : end]
         elif names[index + 1] == BINARY_LUMPS[0]:
             # THINGS to BLOCKMAP are ten lumps, BEHAVIOR an eleventh.
@@ -113,6 +115,8 @@ def _udmf(name: str, data: bytes, where: str) -> MapInfo:
         """Check that field `key` of every `kind` counts an existing `to`; a wrong one crashes the engine."""
         for block in blocks.get(kind, []):
             index = number(block, kind, key, -1)
+            if index != int(index):
+                raise ValueError(f"a {kind} in {where} has {key} = {index}, which is not a whole number.")
             if not (0 <= index < len(blocks.get(to, [])) or (optional and index == -1)):
                 raise ValueError(f"a {kind} in {where} names {to} {index:.0f}, which does not exist.")
 

@@ -23,13 +23,11 @@ from egomap.scenarios.export import (
     PICTURE,
     SPLITS,
     build_manifest,
-    canonical,
     map_name,
     read_manifest,
-    sha256,
     split_files,
 )
-from egomap.scenarios.layout import Layout
+from egomap.scenarios.layout import Layout, canonical, sha256
 from egomap.scenarios.maze import make_maze, stream
 from egomap.scenarios.planner import solvable
 from egomap.scenarios.tasks import FAMILIES
@@ -185,10 +183,15 @@ def load(folder: Path) -> ScenarioSet:
 def cache_folder() -> Path:
     """Where generated sets are kept: EGOMAP_CACHE, else XDG_CACHE_HOME/egomap, else ~/.cache/egomap."""
     if own := os.environ.get("EGOMAP_CACHE"):
-        return Path(own)
+        return Path(own).expanduser()
     if base := os.environ.get("XDG_CACHE_HOME"):
         return Path(base) / "egomap"
-    return Path.home() / ".cache" / "egomap"
+    try:
+        return Path.home() / ".cache" / "egomap"
+    except RuntimeError:
+        raise ValueError(
+            "this user has no home folder: set EGOMAP_CACHE to a folder for scenarios."
+        ) from None
 
 
 def default_set(config: ScenarioConfig) -> ScenarioSet:
@@ -243,6 +246,8 @@ def _move_into_place(made: Path, out: Path, manifest: bytes) -> None:
     try:
         made.rename(out)
     except OSError:
+        if not out.exists():
+            raise
         if _is_empty(out):
             # Not every system renames onto an empty folder.
             out.rmdir()

@@ -6,14 +6,13 @@ checked. Nothing here writes to the disk; `dataset` does.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from egomap.config import ScenarioConfig
-from egomap.scenarios.layout import Layout
+from egomap.scenarios.layout import Layout, canonical, sha256
 from egomap.scenarios.tasks import EPISODE_TICS, FAMILIES, LIVING_REWARD, behavior, things
 from egomap.scenarios.udmf import textmap
 from egomap.scenarios.wad import Lump, write_wad
@@ -122,7 +121,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise ValueError(
             f"{folder} holds no scenario set: cannot read {MANIFEST} ({error.strerror})."
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is truncated or not JSON.") from error
     if not isinstance(manifest, dict) or "format" not in manifest:
         raise ValueError(f"{path} is not the manifest of a scenario set.")
@@ -135,13 +134,3 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if manifest.get("digest") != sha256(canonical(rest)):
         raise ValueError(f"{path} has been changed: its content does not match its own digest.")
     return manifest
-
-
-def canonical(content: object) -> bytes:
-    """JSON in its one form: sorted keys, no spaces."""
-    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode("ascii")
-
-
-def sha256(data: bytes) -> str:
-    """Hex SHA-256 of `data`."""
-    return hashlib.sha256(data).hexdigest()

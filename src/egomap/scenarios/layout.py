@@ -102,19 +102,53 @@ class Layout:
         try:
             layout = Layout(
                 task=data["task"],
-                size=int(data["size"]),
-                cell=int(data["cell"]),
-                walls=tuple(Wall(Cell(a, b), Cell(c, d)) for a, b, c, d in data["walls"]),
-                start=Cell(*data["start"]),
-                goals=tuple(Cell(*goal) for goal in data["goals"]),
+                size=_whole(data["size"]),
+                cell=_whole(data["cell"]),
+                walls=tuple(Wall(_cell(wall[:2]), _cell(wall[2:])) for wall in data["walls"]),
+                start=_cell(data["start"]),
+                goals=tuple(_cell(goal) for goal in data["goals"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"this is not a layout: {error!r}") from error
-        require(layout.task in TASKS, f"this layout has an unknown task: {layout.task!r}.")
+        layout._check()
         return layout
+
+    def _check(self) -> None:
+        require(self.task in TASKS, f"this layout has an unknown task: {self.task!r}.")
+        require(bool(self.goals), "this is not a layout: it has no goal.")
+        for cell in (self.start, *self.goals):
+            inside = 0 <= cell.column < self.size and 0 <= cell.row < self.size
+            require(
+                inside, f"this is not a layout: {cell} is not one of its {self.size} x {self.size} cells."
+            )
+        sound = all(wall.second in around(wall.first, self.size) for wall in self.walls)
+        # Another order would give another hash and other bytes for the same maze.
+        sound = sound and all(wall.first < wall.second for wall in self.walls)
+        sound = sound and list(self.walls) == sorted(set(self.walls))
+        require(sound, "this is not a layout: walls must stand between neighbours, sorted, each once.")
 
     @property
     def hash(self) -> str:
         """SHA-256 of the canonical JSON: equal layouts, equal hashes."""
-        canonical = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(canonical.encode()).hexdigest()
+        return sha256(canonical(self.to_json()))
+
+
+def canonical(content: object) -> bytes:
+    """JSON in its one form: sorted keys, no spaces."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode("ascii")
+
+
+def sha256(data: bytes) -> str:
+    """Hex SHA-256 of `data`."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is not a whole number")
+    return value
+
+
+def _cell(values: list[object]) -> Cell:
+    column, row = (_whole(value) for value in values)
+    return Cell(column, row)

@@ -36,7 +36,7 @@ def read_reference(path: Path, task: Task) -> ReferenceLayout:
         return _layout(json.loads(Path(path).read_bytes()), task)
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}.") from error
-    except (KeyError, IndexError, TypeError, ValueError, ZeroDivisionError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, ZeroDivisionError, RecursionError) as error:
         raise ValueError(f"{path} does not describe a {task} map of the authors: {error!r}.") from error
 
 

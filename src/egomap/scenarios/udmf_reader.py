@@ -22,6 +22,10 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+LONGEST_INTEGER = (
+    18  # characters; what is longer is no coordinate, and Python would answer it with other errors
+)
+
 
 def parse_textmap(data: bytes, where: str) -> dict[str, list[Block]]:
     """The blocks of a TEXTMAP by kind ("thing", "vertex", ...); `where` names the map in messages.
@@ -83,6 +87,8 @@ def _field(tokens: list[tuple[str, str]], place: int, into: Block, where: str) -
     (name_kind, name), (_, equals), (kind, text), (_, end) = tokens[place : place + 4]
     if name_kind != "word" or equals != "=" or end != ";" or kind == "mark":
         raise _malformed(where, f"near {name} {equals} {text} {end}")
+    if kind == "number" and not _has_fraction(text) and len(text) > LONGEST_INTEGER:
+        raise _malformed(where, f"the number {text[:12]}... is too long")
     into[name.lower()] = _value(kind, text)
     return place + 4
 
@@ -92,9 +98,13 @@ def _value(kind: str, text: str) -> object:
         return text[1:-1]
     if kind == "word":
         return {"true": True, "false": False}.get(text.lower(), text)
-    if "x" in text.lower():
-        return int(text, 16)
-    return float(text) if any(mark in text for mark in ".eE") else int(text)
+    if _has_fraction(text):
+        return float(text)
+    return int(text, 16) if "x" in text.lower() else int(text)
+
+
+def _has_fraction(text: str) -> bool:
+    return "x" not in text.lower() and any(mark in text for mark in ".eE")
 
 
 def _malformed(where: str, what: str) -> ValueError:
