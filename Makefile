@@ -13,7 +13,7 @@ $(STAMP): pyproject.toml tools/setup_env.py
 	@touch $(STAMP)
 
 train: setup
-	$(BIN)/egomap demo
+	$(BIN)/egomap evaluate --scenario labyrinth --size 5
 
 test: setup
 	$(BIN)/python -m pytest

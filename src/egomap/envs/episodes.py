@@ -16,6 +16,8 @@ class Episode(NamedTuple):
 
     layout: int
     seed: int
+    repeat: int = 0
+    """How often the stream has given out this layout before."""
 
 
 class EpisodeStream(Protocol):
@@ -50,7 +52,7 @@ class ShuffledEpisodes:
         if round_ != self._round:
             self._order = np.random.default_rng([self._seed, round_]).permutation(self._num_layouts)
             self._round = round_
-        episode = Episode(int(self._order[index]), episode_seed(self._seed, self.position))
+        episode = Episode(int(self._order[index]), episode_seed(self._seed, self.position), round_)
         self.position += 1
         return episode
 
@@ -76,4 +78,4 @@ class EachLayout:
             return None
         repeat, layout = divmod(self.position, self._num_layouts)
         self.position += 1
-        return Episode(layout, episode_seed(self._seed, layout, repeat))
+        return Episode(layout, episode_seed(self._seed, layout, repeat), repeat)

@@ -25,7 +25,8 @@ MAX_ENGINES = 4096
 # The launcher is the process that ViZDoom waits for. ViZDoom's own start-up crashes the whole Python process
 # when its engine dies before it is ready, so the launcher starts the engine anew then; and if the engine cannot
 # start at all, the launcher writes `failed` and waits to be killed, so that the caller can say what is wrong.
-# The engine gets a session of its own: a Ctrl-C at the terminal is for the trainer alone.
+# A Ctrl-C at the terminal is for the trainer alone: the engine inherits that it is ignored. (A session of its own
+# would do that too, but Linux schedules sessions as groups, and the trainer's threads then wait behind the engines.)
 _LAUNCHER = """#!/bin/sh
 exec 2>/dev/null
 trap '' INT HUP TERM
@@ -35,9 +36,8 @@ for word in "$@"; do
   [ "$previous" = "+viz_instance_id" ] && instance=$word
   previous=$word
 done
-run=; command -v setsid >/dev/null 2>&1 && run=setsid
 for attempt in 1 2 3 4; do
-  $run "{executable}" "$@" >log 2>&1 &
+  "{executable}" "$@" >log 2>&1 &
   echo "$$ $! $instance" >engine.new && mv engine.new engine
   wait $!
   code=$?

@@ -1,7 +1,8 @@
 """A few threads that run one function over many indices, again and again, with as little ado as possible.
 
 The standard executor makes a future and takes several locks per task; at thousands of decisions a second that is
-felt. Here an index goes through one C queue and comes back through another.
+felt. Here each thread is woken once a round and takes the next index until none is left; the caller is woken once,
+by the thread that ends last.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 THREADS_PER_CORE = 4
 
@@ -21,15 +22,24 @@ def default_threads(num_envs: int) -> int:
 
 
 class ThreadPool:
-    """`start` hands out the indices, `wait` returns when all are done and raises what a thread raised."""
+    """`start` hands out the indices, `wait` returns when all are done and raises what a thread raised.
+
+    A `wait` that is interrupted (Ctrl-C) loses nothing: call it again.
+    """
 
     def __init__(self, threads: int) -> None:
-        self._tasks: queue.SimpleQueue[tuple[Callable[[int], None], int] | None] = queue.SimpleQueue()
-        self._done: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
-        self._pending = 0
+        self._function: Callable[[int], None] | None = None
+        self._indices: Iterator[int] = iter(())
+        self._errors: list[BaseException] = []
+        self._lock = threading.Lock()
+        self._working = 0
+        self._finished: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._gates = [threading.Lock() for _ in range(threads)]
+        for gate in self._gates:
+            gate.acquire()
         self._threads = [
-            threading.Thread(target=self._work, daemon=True, name=f"egomap-engines-{i}")
-            for i in range(threads)
+            threading.Thread(target=self._work, args=(gate,), daemon=True, name=f"egomap-engines-{i}")
+            for i, gate in enumerate(self._gates)
         ]
         for thread in self._threads:
             thread.start()
@@ -37,21 +47,26 @@ class ThreadPool:
     def __len__(self) -> int:
         return len(self._threads)
 
+    @property
+    def busy(self) -> bool:
+        """Whether something that was started may still be running."""
+        return self._working > 0
+
     def start(self, function: Callable[[int], None], indices: Iterable[int]) -> None:
-        """Have `function` called with each index, in any order, by any thread."""
-        for index in indices:
-            self._pending += 1
-            self._tasks.put((function, index))
+        """Have `function` called with each index, in any order, by any thread. `wait` must follow."""
+        assert not self.busy and self._threads
+        self._function, self._indices = function, iter(tuple(indices))
+        self._working = len(self._gates)
+        for gate in self._gates:
+            gate.release()
 
     def wait(self) -> None:
         """Wait for all that was started; raise the first error after all have ended."""
-        first: BaseException | None = None
-        while self._pending:
-            error = self._done.get()
-            self._pending -= 1
-            first = first or error
-        if first is not None:
-            raise first
+        while self._working:
+            self._finished.get()
+        errors, self._errors = self._errors, []
+        if errors:
+            raise errors[0]
 
     def run(self, function: Callable[[int], None], indices: Iterable[int]) -> None:
         """`start` and `wait`."""
@@ -59,19 +74,29 @@ class ThreadPool:
         self.wait()
 
     def close(self) -> None:
-        """End the threads. May be called twice."""
-        for _ in self._threads:
-            self._tasks.put(None)
+        """End the threads, when what they are at is done. May be called twice."""
+        while self._working:
+            self._finished.get()
+        self._function = None
+        for gate in self._gates:
+            gate.release()
         for thread in self._threads:
             thread.join()
-        self._threads = []
+        self._threads, self._gates = [], []
 
-    def _work(self) -> None:
-        while (task := self._tasks.get()) is not None:
-            function, index = task
-            try:
-                function(index)
-            except BaseException as error:
-                self._done.put(error)
-            else:
-                self._done.put(None)
+    def _work(self, gate: threading.Lock) -> None:
+        while True:
+            gate.acquire()
+            function = self._function
+            if function is None:
+                return
+            for index in self._indices:  # one iterator for all threads: each index comes once
+                try:
+                    function(index)
+                except BaseException as error:
+                    self._errors.append(error)
+            with self._lock:
+                self._working -= 1
+                last = self._working == 0
+            if last:
+                self._finished.put(None)

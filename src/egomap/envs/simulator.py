@@ -73,6 +73,7 @@ class Simulator:
         self.frames = 0
         self.total_reward = 0.0
         self.success = False
+        self.interrupted = False
         # What a decision pays without any event; the last one of an episode may have fewer tics.
         living = settings.frame_skip * self.engine.living_reward
         self._least_living, self._most_living = min(living, 0.0), max(living, 0.0)
@@ -83,7 +84,7 @@ class Simulator:
         """Begin an episode and write its first observation."""
         self.episode = episode
         self.decisions = self.frames = 0
-        self.total_reward, self.success = 0.0, False
+        self.total_reward, self.success, self.interrupted = 0.0, False, False
         self._last_event, self._decisions_since_event = 0.0, 0
         state = self._load(self.worlds[episode.layout].map_name, episode.seed)
         self.odometry.reset(self._pose(state), episode.seed)
@@ -97,6 +98,7 @@ class Simulator:
             reward = self.engine.act(action)
             state = self.engine.state()
         except EngineDied:
+            self.interrupted = True
             self.engine.restart()
             return Outcome(0.0, terminated=False, truncated=True)
         self.total_reward += reward
@@ -118,6 +120,8 @@ class Simulator:
             "success": self.success,
             "layout": self.episode.layout,
             "layout_id": self.worlds[self.episode.layout].id,
+            "repeat": self.episode.repeat,
+            "interrupted": self.interrupted,
             "engine_restarts": self.engine.restarts,
             "true_pose": np.asarray(self.odometry.true_pose, np.float32),
         }

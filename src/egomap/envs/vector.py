@@ -30,7 +30,7 @@ from egomap.envs.episodes import EachLayout, Episode, EpisodeStream, ShuffledEpi
 from egomap.envs.pool import ThreadPool, default_threads
 from egomap.envs.rendering import render_mode as rendering_of
 from egomap.envs.simulator import ObservationRow, Outcome, Simulator
-from egomap.envs.worlds import PathLike
+from egomap.envs.worlds import PathLike, Worlds
 from egomap.scenarios import dataset
 
 Arrays = dict[str, np.ndarray]
@@ -77,8 +77,10 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         num_envs: engines.
         episodes_per_layout: None draws layouts in seeded random order without end, all equally often. A number k
             plays each layout exactly k times, for evaluation: an environment for which no episode is left stays
-            idle (`idle[i]`), and `exhausted` is True when all are.
+            idle (`idle[i]`), and `exhausted` is True when all are. An episode whose engine died is reported as
+            truncated and `interrupted`, and played again.
         threads: how many threads step the engines.
+        worlds: what `find_worlds` gave, instead of any scenario option.
         copy: whether `step` returns copies (as Gymnasium does by default) or the arrays that it writes into.
     """
 
@@ -98,6 +100,7 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         frame_skip: int = EnvSettings.frame_skip,
         ego_motion_noise: float = EnvSettings.ego_motion_noise,
         watchdog: float = EnvSettings.watchdog,
+        worlds: Worlds | None = None,
         episodes_per_layout: int | None = None,
         threads: int | None = None,
         copy: bool = True,
@@ -112,7 +115,7 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         self.num_envs = num_envs
         self.settings = EnvSettings(rendering, frame_skip, ego_motion_noise, watchdog).validate()
         self._mode = rendering_of(rendering)
-        self.worlds = find_worlds(
+        self.worlds = worlds or find_worlds(
             task=task, size=size, items=items, split=split, scenarios=scenarios, config=config
         )
         self.single_observation_space = observation_space()
@@ -124,6 +127,7 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         self.idle = np.zeros(num_envs, bool)
         self._rewards = np.zeros(num_envs, np.float64)
         self._terminated = np.zeros(num_envs, bool)
+        self._again = np.zeros(num_envs, bool)
         self._truncated = np.zeros(num_envs, bool)
         self._finals: list[tuple[Arrays, dict[str, Any]] | None] = [None] * num_envs
         self._next: list[Episode | None] = [None] * num_envs
@@ -165,6 +169,12 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
     def exhausted(self) -> bool:
         """Every episode has been played to its end (only with `episodes_per_layout`)."""
         return bool(self.idle.all())
+
+    @property
+    def episodes_in_all(self) -> int:
+        """How many episodes there are to play (only with `episodes_per_layout`)."""
+        require(self._episodes_per_layout is not None, "without episodes_per_layout episodes never end.")
+        return len(self.worlds) * (self._episodes_per_layout or 0)
 
     @property
     def episodes_begun(self) -> int:
@@ -221,7 +231,9 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         self._pool.wait()
         ended = self._terminated | self._truncated
         assert self._stream is not None
-        for i in np.flatnonzero(ended):  # in order, so that the same seed and actions give the same episodes
+        for i in np.flatnonzero(
+            ended & ~self._again
+        ):  # in order, so that the same seed and actions give the same episodes
             self._next[i] = self._stream.next()
         rewards, terminated, truncated = self._rewards, self._terminated, self._truncated
         if self._copy:
@@ -240,6 +252,14 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
     def info(self, index: int) -> dict[str, Any]:
         """The account of the running episode of one environment."""
         return self._simulator(index).info()
+
+    def episode(self, index: int) -> Episode:
+        """The running episode of one environment."""
+        return self._simulator(index).episode
+
+    def true_pose(self, index: int) -> np.ndarray:
+        """Where the player of one environment really is, (x, y, phi), whatever noise the observation has."""
+        return np.asarray(self._simulator(index).odometry.true_pose)
 
     def close_extras(self, **_: Any) -> None:
         """End all engines."""
@@ -284,7 +304,11 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         if outcome.terminated or outcome.truncated:
             last = {name: array[index].copy(order="K") for name, array in self._shown.items()}
             self._finals[index] = (last, simulator.info())
-            self._begin(index)
+            self._again[index] = simulator.interrupted and self._episodes_per_layout is not None
+            if self._again[index]:
+                simulator.reset(simulator.episode, self._target.rows[index])
+            else:
+                self._begin(index)
 
     def _new_stream(self, seed: int, position: int) -> EpisodeStream:
         require(seed >= 0, f"seed must not be negative; got {seed}.")
@@ -304,7 +328,11 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
 
     def _result(self) -> Arrays:
         self._shown = self._target.arrays
-        return {name: array.copy(order="K") for name, array in self._shown.items()} if self._copy else self._shown
+        return (
+            {name: array.copy(order="K") for name, array in self._shown.items()}
+            if self._copy
+            else self._shown
+        )
 
     def _infos(self, ended: np.ndarray | None = None) -> dict[str, Any]:
         infos: dict[str, Any] = {}

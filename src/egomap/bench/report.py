@@ -1,0 +1,34 @@
+"""Run the parts of the benchmark and show what they found beside its bar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+Progress = Callable[[int, int], None]
+
+
+def measure(parts: Sequence[str], *, progress: Progress | None = None) -> dict[str, float]:
+    """The figures of `parts`, flat: `engines.vector_over_bare`, `memory.unroll_over_steps`, ..."""
+    from egomap.bench.engines import measure_engines
+    from egomap.bench.memory import measure_memory
+
+    runs: dict[str, Callable[[], dict[str, float]]] = {"engines": measure_engines, "memory": measure_memory}
+    figures: dict[str, float] = {}
+    for done, part in enumerate(parts):
+        if progress is not None:
+            progress(done, len(parts))
+        figures |= runs[part]()
+    if progress is not None:
+        progress(len(parts), len(parts))
+    return figures
+
+
+def show(figures: dict[str, float]) -> None:
+    """Print the figures as a table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("figure", "value")
+    for name, value in figures.items():
+        table.add_row(name, f"{value:,.3g}" if abs(value) < 100 else f"{value:,.0f}")
+    Console().print(table)
