@@ -84,14 +84,7 @@ class EnvSettings:
         return self
 
 
-_WHOLE_NUMBERS = (
-    "size",
-    "items",
-    "cell",
-    "train",
-    "test",
-    "seed",
-)  # settings of a scenario that are integers
+_WHOLE_NUMBERS = ("size", "items", "cell", "train", "test", "seed")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from egomap.config import ScenarioConfig
 from egomap.scenarios import ScenarioSet
 from egomap.scenarios.dataset import draw_layouts
 from egomap.scenarios.layout import Cell, Layout, Wall
-from egomap.scenarios.sheet import FLOOR, WALL, draw_layout, save_sheet
+from egomap.scenarios.sheet import FLOOR, WALL, _place_legend, draw_layout, save_sheet
 from egomap.scenarios.tasks import goal_looks
 
 
@@ -36,6 +36,23 @@ def test_sheet_shows_a_selection_of_many(tmp_path: Path) -> None:
     save_sheet(config, draw_layouts(config), tmp_path / "sheet.png")
     image = imread(tmp_path / "sheet.png")
     assert pixels_like(image, FLOOR) > 0.5 * image.shape[0] * image.shape[1]
+
+
+def test_legend_fits_its_lines() -> None:
+    config = ScenarioConfig(task="ordered-items", items=8, size=4, train=1, test=0)
+    layout = draw_layouts(config)["train"][0]
+    figure = Figure(dpi=100)
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    places = _place_legend(layout, 8.0, numbered=True)
+    assert [look.name for _, _, look in places][:2] == ["start", "1 green armour"]
+    assert {line for line, _, _ in places} == {0, 1}
+    ends: dict[int, float] = {}
+    for line, x, look in places:
+        assert x >= ends.get(line, 0.0), f"{look.name} overlaps the entry before it"
+        ends[line] = (
+            x + 0.2 + figure.text(0, 0, look.name, fontsize=10).get_window_extent(renderer).width / 100
+        )
+    assert max(ends.values()) <= 8.0
 
 
 def test_draw_layout_in_world_coordinates() -> None:
