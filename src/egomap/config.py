@@ -268,3 +268,70 @@ class AgentConfig:
         require(0.0 <= self.padding <= 10.0, f"padding must be between 0 and 10; got {self.padding}.")
         self.map.validate()
         return self
+
+
+@dataclass(frozen=True)
+class LearnerSettings:
+    """How the weights follow the rewards. The defaults are the paper's A2C."""
+
+    algorithm: Literal["a2c", "ppo"] = "a2c"
+    """a2c: one pass over each rollout (the paper); ppo: several, clipped."""
+    rollout_steps: int = 128
+    """Decisions of each environment between two updates (paper: 128)."""
+    num_envs: int = 16
+    """Environments of each rank (paper: 16)."""
+    discount: float = 0.99
+    """Gamma (paper: 0.99)."""
+    trace_decay: float = 1.0
+    """Lambda of the generalised advantages; 1 gives plain discounted returns (paper)."""
+    bootstrap_timeouts: bool = False
+    """Whether the value stands in for what a time-out cut off; otherwise it counts as an end (paper)."""
+    entropy_weight: float = 0.001
+    """Weight of the policy's entropy (paper: 0.001)."""
+    value_weight: float = 0.5
+    """Weight of the value loss (paper: 0.5)."""
+    optimizer: Literal["rmsprop", "adam"] = "rmsprop"
+    """rmsprop (alpha 0.99, eps 1e-5; paper) or adam (eps 1e-5)."""
+    learning_rate: float = 7e-4
+    """At the start (paper: 7e-4)."""
+    learning_rate_decay: Literal["none", "linear"] = "none"
+    """linear: down to 0 at the end of the budget."""
+    max_gradient_norm: float = 0.5
+    """Gradients are scaled down to this norm (paper: 0.5)."""
+    epochs: int = 1
+    """Passes over each rollout (ppo)."""
+    minibatches: int = 1
+    """Parts, along the environment axis, of each pass (ppo)."""
+    clip: float = 0.2
+    """How far the ratio of the probabilities may count (ppo)."""
+    normalise_advantages: bool = False
+    """Whether advantages are scaled to mean 0 and deviation 1 in each part."""
+
+    def validate(self) -> LearnerSettings:
+        """Return self, or raise a ValueError that says which value is out of range."""
+        for name, count in (
+            ("rollout-steps", self.rollout_steps),
+            ("num-envs", self.num_envs),
+            ("epochs", self.epochs),
+            ("minibatches", self.minibatches),
+        ):
+            require(count >= 1, f"{name} must be 1 or more; got {count}.")
+        require(
+            self.num_envs % self.minibatches == 0,
+            f"minibatches must divide num-envs; got {self.minibatches} and {self.num_envs}.",
+        )
+        for name, share in (("discount", self.discount), ("trace-decay", self.trace_decay)):
+            require(0.0 <= share <= 1.0, f"{name} must be between 0 and 1; got {share}.")
+        for name, value in (
+            ("learning-rate", self.learning_rate),
+            ("max-gradient-norm", self.max_gradient_norm),
+            ("clip", self.clip),
+        ):
+            require(0.0 < value < math.inf, f"{name} must be above 0; got {value}.")
+        for name, value in (("entropy-weight", self.entropy_weight), ("value-weight", self.value_weight)):
+            require(0.0 <= value < math.inf, f"{name} must be 0 or more; got {value}.")
+        require(
+            self.algorithm == "ppo" or self.epochs == self.minibatches == 1,
+            "a2c makes one pass over each rollout: epochs and minibatches must be 1.",
+        )
+        return self

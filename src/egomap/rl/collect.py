@@ -1,0 +1,115 @@
+"""Collect rollouts: the agent decides, the engines step, rows are filled in place.
+
+What comes in: a vector environment with SAME_STEP autoreset and an agent. What goes out: a filled `Rollout` and the
+episodes that ended in it. While engines run, torch has one thread: its pool would fight them for the cores.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from gymnasium.vector import AutoresetMode
+
+from egomap.agents.agent import Agent
+from egomap.config import require
+from egomap.envs.vector import DoomVectorEnv
+from egomap.rl.rollout import Rollout
+
+
+class EndedEpisode(NamedTuple):
+    """An episode that ended during a rollout."""
+
+    total_reward: float
+    success: bool
+    decisions: int
+
+
+@contextlib.contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Within the block torch computes with so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class Collector:
+    """Plays N environments and fills one rollout after the other, going on where the last one ended."""
+
+    def __init__(
+        self,
+        env: DoomVectorEnv,
+        agent: Agent,
+        steps: int,
+        *,
+        seed: int = 0,
+        position: int = 0,
+        threads: int = 1,
+    ) -> None:
+        mode = env.metadata.get("autoreset_mode")
+        require(
+            mode is AutoresetMode.SAME_STEP,
+            f"the collector needs an environment with SAME_STEP autoreset; this one has {mode}.",
+        )
+        self.env, self.agent = env, agent
+        self.rollout = Rollout(steps, env.num_envs)
+        self._threads = threads
+        self._begin(seed=seed, position=position)
+
+    def _begin(self, *, seed: int | None, position: int | None = None) -> None:
+        self.env.write_to(self.rollout.targets[0])
+        self.env.reset(seed=seed, options={} if position is None else {"position": position})
+        self.rollout.episode_start[0] = True
+        self._state = self.agent.initial_state(self.env.num_envs)
+        self._carried = True
+
+    def restart(self) -> None:
+        """Begin new episodes everywhere, from where the stream of episodes is."""
+        self._begin(seed=None)
+
+    def collect(self) -> list[EndedEpisode]:
+        """Fill the rollout; the values of its rows and of what follows come with it."""
+        rollout, env, agent = self.rollout, self.env, self.agent
+        if not self._carried:
+            rollout.carry_over()
+        self._carried = False
+        rollout.state = self._state
+        ended: list[EndedEpisode] = []
+        state = self._state
+        with torch.inference_mode(False), torch.no_grad(), torch_threads(self._threads):
+            for t in range(rollout.steps):
+                step = agent.step(rollout.rows[t], state, rollout.episode_start[t])
+                state = step.state
+                env.write_to(rollout.targets[t + 1])
+                env.step_async(step.action.numpy())
+                rollout.action[t] = step.action
+                rollout.log_prob[t] = step.log_prob
+                rollout.value[t] = step.value
+                _, rewards, terminated, truncated, infos = env.step_wait()
+                rollout.reward[t] = torch.from_numpy(rewards)
+                rollout.terminated[t] = torch.from_numpy(terminated)
+                rollout.truncated[t] = torch.from_numpy(truncated)
+                torch.logical_or(
+                    rollout.terminated[t], rollout.truncated[t], out=rollout.episode_start[t + 1]
+                )
+                if "final_info" in infos:
+                    ended += _ended(infos["final_info"], terminated | truncated)
+            # What follows: its value, without letting the memory take the observation in twice.
+            after = agent.step(rollout.rows[-1], state, rollout.episode_start[-1], deterministic=True)
+            rollout.next_value.copy_(after.value)
+        self._state = state
+        return ended
+
+
+def _ended(final: dict[str, Any], mask: np.ndarray) -> list[EndedEpisode]:
+    return [
+        EndedEpisode(float(final["return"][i]), bool(final["success"][i]), int(final["decisions"][i]))
+        for i in np.flatnonzero(mask).tolist()
+        if not final["interrupted"][i]
+    ]

@@ -1,0 +1,62 @@
+"""Returns and advantages of a rollout, as pure functions over (T, N) tensors.
+
+What comes in: rewards, values and how episodes ended. What goes out: targets for the value and advantages for the
+policy. Paper: A2C with discounted returns of 128 steps; generalised advantages (Schulman et al. 2016) for PPO.
+
+Time convention: row t holds the reward of the action taken at observation t. `terminated[t]`: that action ended the
+episode for good, so nothing follows. `truncated[t]`: time ran out (or an engine died) after it; the world went on,
+but what came next was never seen. `next_value` (N,) is the value of the observation after row T - 1.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def following_values(
+    values: Tensor, next_value: Tensor, terminated: Tensor, truncated: Tensor, *, bootstrap_timeouts: bool
+) -> Tensor:
+    """V of what follows each row (T, N): 0 after a true end.
+
+    Choice: the observation at a time-out is never seen (the engine shows nothing), so with `bootstrap_timeouts` the
+    value of the last one seen stands in for it; without, a time-out counts as an end, as in the paper's code.
+    """
+    following = torch.cat((values[1:], next_value[None]))
+    at_timeout = values if bootstrap_timeouts else torch.zeros_like(values)
+    following = torch.where(truncated, at_timeout, following)
+    return following.masked_fill(terminated, 0.0)
+
+
+def generalised_advantages(
+    rewards: Tensor,
+    values: Tensor,
+    following: Tensor,
+    ended: Tensor,
+    *,
+    discount: float,
+    trace_decay: float,
+) -> Tensor:
+    """Advantages (T, N): discounted sums of one-step errors within each episode.
+
+    Args:
+        rewards: (T, N).
+        values: (T, N) value of each row's observation.
+        following: (T, N) from `following_values`.
+        ended: (T, N) bool, terminated or truncated: no later row adds to this one.
+        discount: gamma.
+        trace_decay: lambda; 1 gives discounted returns minus values, 0 one-step errors.
+    """
+    errors = rewards + discount * following - values
+    carry = torch.where(ended, 0.0, discount * trace_decay).to(errors.dtype)
+    advantages = torch.empty_like(errors)
+    running = torch.zeros_like(errors[0])
+    for t in range(len(errors) - 1, -1, -1):
+        running = errors[t] + carry[t] * running
+        advantages[t] = running
+    return advantages
+
+
+def normalise(advantages: Tensor) -> Tensor:
+    """Advantages with mean 0 and deviation 1 over all of them."""
+    return (advantages - advantages.mean()) / (advantages.std(correction=0) + 1e-8)

@@ -1,0 +1,86 @@
+"""A rollout: T decisions of N environments in arrays that engines write into and torch reads, without a copy.
+
+What comes in: observations row by row, written by the vector environment itself. What goes out: a batch for
+`Agent.unroll`, whole or for some of the environments.
+
+Time convention: T + 1 rows of observations; row T is what follows the last decision and becomes row 0 of the next
+rollout. `episode_start[t]` says that observation t is the first of an episode.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from egomap.envs.vector import Arrays, Target, observation_arrays
+from egomap.memory.protocol import MemoryState
+
+
+class Batch(NamedTuple):
+    """Rows for one pass of the learner; B environments."""
+
+    observations: dict[str, Tensor]
+    """(T, B, ...)."""
+    state: MemoryState
+    """The memory before the first row, (B, ...)."""
+    episode_start: Tensor
+    action: Tensor
+    log_prob: Tensor
+    advantage: Tensor
+    target: Tensor
+
+
+class Rollout:
+    """Storage for T decisions of N environments; used again and again."""
+
+    def __init__(self, steps: int, num_envs: int) -> None:
+        self.steps, self.num_envs = steps, num_envs
+        self.arrays: Arrays = observation_arrays(steps + 1, num_envs)
+        self.targets = [
+            Target.of({name: array[t] for name, array in self.arrays.items()}) for t in range(steps + 1)
+        ]
+        self.observations = {name: torch.from_numpy(array) for name, array in self.arrays.items()}
+        self.rows = [
+            {name: tensor[t] for name, tensor in self.observations.items()} for t in range(steps + 1)
+        ]
+        self.episode_start = torch.zeros(steps + 1, num_envs, dtype=torch.bool)
+        self.action = torch.zeros(steps, num_envs, dtype=torch.int64)
+        self.log_prob = torch.zeros(steps, num_envs)
+        self.value = torch.zeros(steps, num_envs)
+        self.next_value = torch.zeros(num_envs)
+        self.reward = torch.zeros(steps, num_envs)
+        self.terminated = torch.zeros(steps, num_envs, dtype=torch.bool)
+        self.truncated = torch.zeros(steps, num_envs, dtype=torch.bool)
+        self.advantage = torch.zeros(steps, num_envs)
+        self.target = torch.zeros(steps, num_envs)
+        self.state: MemoryState = ()
+
+    def carry_over(self) -> None:
+        """Make the last row the first of the next rollout."""
+        for array in self.arrays.values():
+            np.copyto(array[0], array[-1])
+        self.episode_start[0] = self.episode_start[-1]
+
+    def batch(self, envs: Tensor | None = None) -> Batch:
+        """The T rows of all environments, or of those in `envs` (indices), which are copied."""
+
+        def choose(tensor: Tensor, axis: int) -> Tensor:
+            return tensor if envs is None else tensor.index_select(axis, envs)
+
+        observations = {name: tensor[: self.steps] for name, tensor in self.observations.items()}
+        if envs is not None:
+            # Channels stay last in memory: select from the layout that the engines write.
+            rgb = observations.pop("rgb").movedim(-3, -1).index_select(1, envs).movedim(-1, -3)
+            observations = {"rgb": rgb, **{name: choose(tensor, 1) for name, tensor in observations.items()}}
+        return Batch(
+            observations,
+            tuple(choose(tensor, 0) for tensor in self.state),
+            choose(self.episode_start[: self.steps], 1),
+            choose(self.action, 1),
+            choose(self.log_prob, 1),
+            choose(self.advantage, 1),
+            choose(self.target, 1),
+        )

@@ -1,0 +1,128 @@
+"""One update of the weights from a rollout: A2C (one pass) or PPO (several passes over parts of it).
+
+What comes in: a filled rollout, an agent, an optimiser, settings. What goes out: changed weights and figures. The
+agent's `unroll` sees whole sequences from the memory state that the rollout began with; what a state is made of
+does not matter here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from egomap.agents.agent import AgentOutput
+from egomap.config import LearnerSettings
+from egomap.rl.losses import Loss, a2c_loss, ppo_loss
+from egomap.rl.returns import following_values, generalised_advantages, normalise
+from egomap.rl.rollout import Batch, Rollout
+
+Unroll = Callable[[Mapping[str, Tensor], tuple[Tensor, ...], Tensor], AgentOutput]
+Figures = dict[str, float]
+
+
+class Diverged(RuntimeError):
+    """The loss or the gradient is no number any more; the weights were not changed by it."""
+
+
+def make_optimizer(parameters: list[nn.Parameter], settings: LearnerSettings) -> torch.optim.Optimizer:
+    """The optimiser that the settings name."""
+    if settings.optimizer == "rmsprop":
+        return torch.optim.RMSprop(parameters, lr=settings.learning_rate, alpha=0.99, eps=1e-5)
+    return torch.optim.Adam(parameters, lr=settings.learning_rate, eps=1e-5)
+
+
+def prepare(rollout: Rollout, settings: LearnerSettings) -> None:
+    """Fill in advantages and value targets."""
+    following = following_values(
+        rollout.value,
+        rollout.next_value,
+        rollout.terminated,
+        rollout.truncated,
+        bootstrap_timeouts=settings.bootstrap_timeouts,
+    )
+    rollout.advantage = generalised_advantages(
+        rollout.reward,
+        rollout.value,
+        following,
+        rollout.terminated | rollout.truncated,
+        discount=settings.discount,
+        trace_decay=settings.trace_decay,
+    )
+    rollout.target = rollout.advantage + rollout.value
+
+
+def update(
+    unroll: Unroll,
+    rollout: Rollout,
+    optimizer: torch.optim.Optimizer,
+    settings: LearnerSettings,
+    *,
+    generator: torch.Generator,
+) -> Figures:
+    """Learn from one rollout.
+
+    Raises:
+        Diverged: The loss or a gradient became NaN or infinite.
+    """
+    prepare(rollout, settings)
+    losses: list[Loss] = []
+    norms: list[Tensor] = []
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    for _ in range(settings.epochs):
+        for envs in _parts(rollout.num_envs, settings.minibatches, generator):
+            batch = rollout.batch(envs)
+            output = unroll(batch.observations, batch.state, batch.episode_start)
+            loss = _loss(output, batch, settings)
+            optimizer.zero_grad(set_to_none=True)
+            loss.total.backward()
+            norm = nn.utils.clip_grad_norm_(parameters, settings.max_gradient_norm)
+            if not bool(torch.isfinite(loss.total)) or not bool(torch.isfinite(norm)):
+                raise Diverged(
+                    f"the loss is {loss.total.item():.4g} and its gradient's norm {norm.item():.4g}: training cannot "
+                    "go on from here. Try a lower learning rate."
+                )
+            optimizer.step()
+            losses.append(loss)
+            norms.append(norm)
+
+    def mean(values: list[Tensor]) -> float:
+        return float(torch.stack([value.detach() for value in values]).mean())
+
+    spread = rollout.target.var(correction=0)
+    unexplained = (rollout.target - rollout.value).var(correction=0)
+    return {
+        "policy_loss": mean([loss.policy for loss in losses]),
+        "value_loss": mean([loss.value for loss in losses]),
+        "entropy": mean([loss.entropy for loss in losses]),
+        "divergence": mean([loss.divergence for loss in losses]),
+        "clipped": mean([loss.clipped for loss in losses]),
+        "gradient_norm": mean(norms),
+        "explained_variance": float(1 - unexplained / spread) if spread > 0 else 0.0,
+    }
+
+
+def _loss(output: AgentOutput, batch: Batch, settings: LearnerSettings) -> Loss:
+    weights = {"value_weight": settings.value_weight, "entropy_weight": settings.entropy_weight}
+    advantage = normalise(batch.advantage) if settings.normalise_advantages else batch.advantage
+    common = {"action": batch.action, "advantage": advantage, "target": batch.target}
+    if settings.algorithm == "a2c":
+        return a2c_loss(output.logits, output.value, **common, **weights)
+    return ppo_loss(
+        output.logits, output.value, **common, old_log_prob=batch.log_prob, clip=settings.clip, **weights
+    )
+
+
+def _parts(num_envs: int, parts: int, generator: torch.Generator) -> list[Tensor | None]:
+    """Which environments each pass learns from: all, or a random division into equal parts."""
+    if parts == 1:
+        return [None]
+    order = torch.randperm(num_envs, generator=generator)
+    return list(order.chunk(parts))
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """The rate of all parameters from now on."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
