@@ -39,6 +39,9 @@ from egomap.memory.protocol import MemoryInputs, MemoryState, MemoryTrace, Tenso
 from egomap.memory.reads import ContextRead, GlobalRead, orthogonal
 from egomap.memory.scan import Writes, write_and_read
 
+KNOWN_PART = 1e-3
+"""How much of a cell of the naive map must come from known cells for it to be known; above what rounding adds."""
+
 
 class EgoMapState(NamedTuple):
     """What EgoMap remembers of N environments; opaque to trainers."""
@@ -248,12 +251,12 @@ class EgoMapMemory(nn.Module):
     def _follow(self, map_prev: Tensor, known: Tensor, motion: Tensor) -> tuple[Tensor, Tensor]:
         """The naive map (N, cells, C) after the agent's motion (N, 3), and the cells that it still knows.
 
-        Choice: a cell counts as known if any part of it comes from a known cell.
+        Choice: a cell counts as known if any part of it (but for rounding) comes from a known cell.
         """
         affine = affine_from_motion(motion.detach().to(map_prev.dtype), self.settings.extent)
         both = torch.cat((map_prev, known[..., None].to(map_prev.dtype)), dim=-1)
         moved = rows_from_image(warp(image_from_rows(both), affine))
-        return moved[..., :-1], moved[..., -1] > 0
+        return moved[..., :-1], moved[..., -1] > KNOWN_PART
 
     def _unroll_ego(
         self,
@@ -323,16 +326,18 @@ class EgoMapMemory(nn.Module):
     def _check(self, inputs: MemoryInputs, axes: int) -> None:
         lead = tuple(inputs.features.shape[:axes])
         require_shape("features", inputs.features, self.feature_shape, leading=axes)
+        if axes == 2 and lead[0] < 1:
+            raise ValueError("a sequence must have one step at least; got 0.")
         require_shape("depth", inputs.depth, (*lead, self.camera.height, self.camera.width), leading=0)
         require_shape("pose", inputs.pose, (*lead, 3), leading=0)
         require_shape("ego_motion", inputs.ego_motion, (*lead, 3), leading=0)
         check_pose(inputs.pose if self.settings.map_frame == "global" else inputs.ego_motion)
 
     def _check_state(self, state: MemoryState, num_envs: int) -> EgoMapState:
-        expected = tuple((num_envs, *spec.shape) for spec in self.state_spec)
-        got = tuple(tuple(tensor.shape) for tensor in state)
+        expected = [((num_envs, *spec.shape), spec.dtype) for spec in self.state_spec]
+        got = [(tuple(tensor.shape), tensor.dtype) for tensor in state]
         if got != expected:
-            raise ValueError(f"the state of {num_envs} environments must have shapes {expected}; got {got}.")
+            raise ValueError(f"the state of {num_envs} environments must be {expected}; got {got}.")
         known = EgoMapState(*state)
         return known._replace(origin=known.origin.detach())  # a pose, so data
 
