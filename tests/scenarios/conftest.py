@@ -1,4 +1,4 @@
-"""Small scenario sets that the tests of this folder share; each is generated once."""
+"""Small scenario sets that the tests of this folder share, each generated once; and a place to run in."""
 
 from __future__ import annotations
 
@@ -28,6 +28,12 @@ def small_set(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Scena
         return made[task]
 
     return get
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plain engine leaves a folder where it runs; let that not be the project's."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

@@ -48,6 +48,12 @@ def test_generate_and_load(small_set: Callable[[str], ScenarioSet], task: str) -
         assert dataset.sha256((made.folder / name).read_bytes()) == digest
 
 
+def test_relative_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = generate(ScenarioConfig(size=3, train=1, test=0), "set")
+    assert load("set") == made and made.wad("train").is_absolute()
+
+
 def test_map_names(small_set: Callable[[str], ScenarioSet]) -> None:
     made = small_set("labyrinth")
     assert [made.map_name(i) for i in (0, 98, 99, 9998)] == ["MAP01", "MAP99", "MAP100", "MAP9999"]

@@ -105,7 +105,10 @@ def draw_layouts(
 
 
 def generate(
-    config: ScenarioConfig, out: Path, *, progress: Callable[[int, int], None] | None = None
+    config: ScenarioConfig,
+    out: str | os.PathLike[str],
+    *,
+    progress: Callable[[int, int], None] | None = None,
 ) -> ScenarioSet:
     """Make the set that `config` describes in the folder `out`.
 
@@ -146,14 +149,14 @@ def generate(
     return ScenarioSet(out, config, layouts)
 
 
-def load(folder: Path) -> ScenarioSet:
+def load(folder: str | os.PathLike[str]) -> ScenarioSet:
     """Read a set back after checking each of its files.
 
     Raises:
         ValueError: There is no set in `folder`, it is of another format version, or a file is missing or
             changed.
     """
-    folder = Path(folder)
+    folder = Path(folder).resolve()
     manifest = read_manifest(folder)
     try:
         config = ScenarioConfig(**manifest["config"]).validate()
