@@ -87,8 +87,8 @@ def vector(sets: dict[Task, ScenarioSet]) -> Iterator[Callable[..., DoomVectorEn
 @pytest.fixture(scope="session")
 def reference_scenarios() -> Path:
     """The authors' own files, where they are at hand."""
-    beside = Path(__file__).resolve().parents[3] / "shared" / "reference-scenarios"
-    folder = Path(os.environ.get("EGOMAP_REFERENCE_SCENARIOS", beside))
-    if not folder.is_dir():
-        pytest.skip("the authors' scenario files are not here (set EGOMAP_REFERENCE_SCENARIOS)")
-    return folder
+    folder = os.environ.get("EGOMAP_REFERENCE_SCENARIOS")
+    if not folder:
+        pytest.skip("EGOMAP_REFERENCE_SCENARIOS does not name the folder of the authors' scenario files")
+    assert Path(folder).is_dir(), f"EGOMAP_REFERENCE_SCENARIOS is {folder}, which is not a folder"
+    return Path(folder)

@@ -43,6 +43,8 @@ INFO = {
     "layout",
     "layout_id",
     "engine_restarts",
+    "interrupted",
+    "repeat",
     "true_pose",
 }
 

@@ -20,6 +20,7 @@ import sys
 import time
 
 POLL_SECONDS = 0.25
+END_SECONDS = 2.0
 SHARED_MEMORY = ("ViZDoomSM", "ViZDoomMQCtr", "ViZDoomMQDoom")
 
 
@@ -63,17 +64,32 @@ def kill_overdue(folder: str, deadlines: mmap.mmap) -> None:
                 kill_engine(record[1], record[2])
 
 
+def end_berth(folder: str) -> bool:
+    """Kill what runs in one engine's folder and remove its shared memory; whether there was anything.
+
+    The launcher goes first, for it would start a killed engine anew while none is ready.
+    """
+    record = read_record(folder)
+    if record is None:
+        return False
+    kill_engine(record[0], record[2])
+    record = read_record(folder) or record
+    kill_engine(record[1], record[2])
+    remove_shared_memory(record[2])
+    return True
+
+
 def end_all(folder: str) -> None:
-    """Kill all launchers and engines of this folder; twice, for one may have been starting meanwhile."""
-    for pause in (0.2, 0.5, 0.0):
-        for name in os.listdir(folder):
-            record = read_record(os.path.join(folder, name))
-            if record:
-                launcher, engine, instance = record
-                kill_engine(launcher, instance)
-                kill_engine(engine, instance)
-                remove_shared_memory(instance)
-        time.sleep(pause)
+    """End every engine of this folder, those too that are only just being started, and remove it."""
+    give_up = time.monotonic() + END_SECONDS
+    while True:
+        berths = [entry.path for entry in os.scandir(folder) if entry.is_dir()]
+        found = [end_berth(path) for path in berths]
+        if not berths or time.monotonic() > give_up:
+            break
+        if all(found):  # once more, for a launcher may have written anew in its last moment
+            give_up = 0.0
+        time.sleep(0.05)
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -163,7 +163,8 @@ class DoomEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
         # With a seed the episode depends on (seed, layout) alone; without, on the generator that a seed began.
         entropy = seed if seed is not None else int(self.np_random.integers(2**31))
         if self._simulator is None:
-            self._simulator = Simulator(self.worlds, self.settings)
+            keep = self.render_mode is not None
+            self._simulator = Simulator(self.worlds, self.settings, keep_screen=keep)
         self._observation, row = self._blank()
         self._simulator.reset(Episode(int(layout), episode_seed(entropy, int(layout))), row)
         self._running = True

@@ -1,21 +1,27 @@
 """One Doom engine: started safely, watched, stepped, and ended without a trace.
 
 What comes in: scenario files that have been checked, a map name and a seed per episode, an action per decision.
-What goes out: the engine's buffers, rewards and flags; `EngineDied` when the engine was killed, crashed or got
-stuck (then call `restart`). It knows nothing of tasks, observations or Gymnasium.
+What goes out: the engine's pictures, rewards and flags; `EngineDied` when the engine was killed, crashed or got
+stuck (then call `restart`). It knows nothing of tasks, observations or Gymnasium. An engine belongs to the process
+that started it and is used by one thread at a time.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import ctypes
+import os
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
 import vizdoom as vzd
 
-from egomap.config import FRAME_SKIP
+from egomap.config import FRAME_SKIP, require
+from egomap.envs.frames import Frame, copied_frame, shared_frame
 from egomap.envs.guard import Berth, guard
 from egomap.envs.rendering import RenderMode
 
@@ -33,10 +39,15 @@ _DEATHS = (
     vzd.SharedMemoryException,
 )
 _START_SECONDS = 60.0
+_START_ATTEMPTS = 5
 
 
 class EngineDied(RuntimeError):
     """The engine was killed, crashed, or got stuck and was killed by the guard."""
+
+
+class EngineCannotStart(ValueError):
+    """No engine can be had with these files on this machine."""
 
 
 class Engine:
@@ -50,6 +61,7 @@ class Engine:
         first_map: a map that is in the WAD.
         watchdog: seconds after which an engine that does not answer is killed.
         executable: another engine binary than ViZDoom's own.
+        share: read pictures straight from the engine's memory; False: take ViZDoom's copies.
     """
 
     def __init__(
@@ -62,14 +74,19 @@ class Engine:
         watchdog: float = 30.0,
         frame_skip: int = FRAME_SKIP,
         executable: str | None = None,
+        share: bool = True,
     ) -> None:
         self._cfg, self._wad, self._mode, self._first_map = Path(cfg), Path(wad), mode, first_map
         self._watchdog, self._frame_skip = watchdog, frame_skip
         self._executable = executable or vzd.exe_path
+        self._share = share
         self._berth: Berth | None = None
         self._game: Any = None
+        self._shared: Frame | None = None
+        self._forked = False
         self.restarts = 0
         self._start()
+        _living.add(self)
 
     @property
     def pid(self) -> int | None:
@@ -86,11 +103,17 @@ class Engine:
 
     def act(self, action: int) -> float:
         """One decision: hold the action for `frame_skip` tics; return the reward of those tics."""
-        return float(self._watched(self._game.make_action, _PRESSED[action], self._frame_skip))
+        return float(self._watched(self._make_action, _PRESSED[action]))
 
-    def state(self) -> Any:
-        """ViZDoom's state (screen_buffer, depth_buffer, game_variables), or None when the episode is over."""
-        return self._game.get_state()
+    def frame(self) -> Frame:
+        """What the engine drew last, to be used before the next `act` or `load`; only while an episode runs."""
+        return self._shared if self._shared is not None else copied_frame(self._game.get_state())
+
+    def place(self) -> tuple[float, float, float]:
+        """The player's x, y in map units and heading in degrees."""
+        get = self._game.get_game_variable
+        x, y, angle = VARIABLES
+        return get(x), get(y), get(angle)
 
     @property
     def finished(self) -> bool:
@@ -123,18 +146,42 @@ class Engine:
         self.restarts += 1
         self._start()
 
+    @property
+    def busy(self) -> bool:
+        """Whether some thread is inside the engine."""
+        return self._berth is not None and self._berth.has_deadline
+
     def close(self) -> None:
         """End the engine; nothing of it is left. May be called twice."""
         game, self._game = self._game, None
+        self._shared = None
         if game is not None and self._berth is not None:
             self._berth.set_deadline(self._watchdog)
             with contextlib.suppress(*_DEATHS):
                 game.close()
         self._end()
 
+    def __del__(self) -> None:
+        if getattr(self, "_berth", None) is not None:
+            self.close()
+
     def _start(self) -> None:
+        """Start an engine; it may die on the way, for whoever kills engines does not ask how old they are."""
+        for _ in range(_START_ATTEMPTS):
+            try:
+                self._start_once()
+                return
+            except EngineDied:
+                self._end()
+        raise EngineCannotStart(f"The Doom engine cannot start: it died {_START_ATTEMPTS} times in a row.")
+
+    def _start_once(self) -> None:
         berth = guard().berth()
-        game = self._configure(berth)
+        try:
+            game = self._configure(berth)
+        except BaseException:
+            guard().release(berth)
+            raise
         berth.set_deadline(max(self._watchdog, 5.0))
         failure: list[BaseException] = []
 
@@ -152,17 +199,18 @@ class Engine:
             reason = berth.failure() or ("it did not answer" if time.monotonic() > give_up else None)
             if starter.is_alive() and reason is not None:
                 guard().abandon(berth)
-                raise RuntimeError(
+                raise EngineCannotStart(
                     f"The Doom engine cannot start: {reason}. Run `egomap doctor` to find out why."
                 )
         if failure:
             guard().release(berth)
-            raise RuntimeError(f"The Doom engine cannot start: {failure[0]}") from failure[0]
+            raise EngineCannotStart(f"The Doom engine cannot start: {failure[0]}") from failure[0]
         berth.mark_ready()
         self._berth, self._game = berth, game
         game.send_game_command(f"set egomap_map {self._first_map}")
         self._watched(game.advance_action, 1)
         self._watched(game.set_doom_map, "$egomap_map")
+        self._shared = shared_frame(berth.instance or "", game.get_state()) if self._share else None
 
     def _configure(self, berth: Berth) -> Any:
         game = vzd.DoomGame()
@@ -195,10 +243,14 @@ class Engine:
         self._game.set_seed(seed)
         self._game.new_episode()
 
+    def _make_action(self, pressed: list[int]) -> float:
+        return self._game.make_action(pressed, self._frame_skip)
+
     def _watched(self, function: Any, *arguments: Any) -> Any:
         """Call into the engine under the guard's eyes."""
         berth = self._berth
         if berth is None:
+            require(not self._forked, "these engines belong to the parent process; make an environment here.")
             raise EngineDied("this engine is closed")
         berth.set_deadline(self._watchdog)
         try:
@@ -212,3 +264,30 @@ class Engine:
         berth, self._berth = self._berth, None
         if berth is not None:
             guard().release(berth)
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child: forget the engine without ending it, for it is the parent's."""
+        if self._game is not None:
+            # Not even ViZDoom's own object may go: its end would end the engine.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._game))
+        self._game = self._berth = self._shared = None
+        self._forked = True
+
+
+_living: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+def _in_child() -> None:
+    for engine in list(_living):
+        engine._leave_to_parent()
+
+
+def _at_exit() -> None:
+    """End all engines while Python is whole; one that a thread still waits for is left to the guard."""
+    for engine in list(_living):
+        if not engine.busy:
+            engine.close()
+
+
+os.register_at_fork(after_in_child=_in_child)
+atexit.register(_at_exit)

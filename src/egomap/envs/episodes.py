@@ -63,11 +63,11 @@ class EachLayout:
     The seed of an episode depends on (seed, layout, repeat) alone: not on how many environments play.
     """
 
-    def __init__(self, num_layouts: int, repeats: int, seed: int) -> None:
+    def __init__(self, num_layouts: int, repeats: int, seed: int, position: int = 0) -> None:
         self._num_layouts = num_layouts
         self._repeats = repeats
         self._seed = seed
-        self.position = 0
+        self.position = position
 
     def __len__(self) -> int:
         return self._num_layouts * self._repeats

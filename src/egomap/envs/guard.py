@@ -7,7 +7,10 @@ folder with the engine's launcher, whose deadline the guard watches. Nothing is 
 from __future__ import annotations
 
 import atexit
+import contextlib
+import mmap
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,8 +19,7 @@ import threading
 import time
 from pathlib import Path
 
-import numpy as np
-
+from egomap.config import require
 from egomap.envs import _guard_process
 
 MAX_ENGINES = 4096
@@ -37,8 +39,8 @@ for word in "$@"; do
   previous=$word
 done
 for attempt in 1 2 3 4; do
-  "{executable}" "$@" >log 2>&1 &
-  echo "$$ $! $instance" >engine.new && mv engine.new engine
+  {executable} "$@" >log 2>&1 &
+  echo "$$ $! $instance" >engine.new && mv engine.new engine || { kill -9 $!; exit 1; }
   wait $!
   code=$?
   [ -e ready ] && exit $code
@@ -52,7 +54,7 @@ read -r _ <gate
 class Berth:
     """A private folder for one engine, watched by the guard."""
 
-    def __init__(self, number: int, folder: Path, deadlines: np.ndarray) -> None:
+    def __init__(self, number: int, folder: Path, deadlines: memoryview[float]) -> None:
         self.number = number
         self.folder = folder
         self._deadlines = deadlines
@@ -62,8 +64,13 @@ class Berth:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         launcher = self.folder / "launcher"
-        launcher.write_text(_LAUNCHER.replace("{executable}", executable))
+        launcher.write_text(_LAUNCHER.replace("{executable}", shlex.quote(executable)))
         launcher.chmod(0o700)
+        if not os.access(launcher, os.X_OK):
+            raise ValueError(
+                f"The Doom engine cannot start: no program may run in {self.folder.parent.parent}. "
+                "Set TMPDIR to a folder where programs may run."
+            )
         return launcher
 
     def set_deadline(self, seconds: float) -> None:
@@ -73,6 +80,11 @@ class Berth:
     def clear_deadline(self) -> None:
         """The engine is idle: it may rest as long as it likes."""
         self._deadlines[self.number] = 0.0
+
+    @property
+    def has_deadline(self) -> bool:
+        """Whether somebody waits for the engine."""
+        return self._deadlines[self.number] != 0.0
 
     def mark_ready(self) -> None:
         """The engine has started: from now its end is for the caller to see."""
@@ -91,15 +103,16 @@ class Berth:
         record = _guard_process.read_record(str(self.folder))
         return record[1] if record else None
 
+    @property
+    def instance(self) -> str | None:
+        """ViZDoom's name for the engine; its shared memory bears it."""
+        record = _guard_process.read_record(str(self.folder))
+        return record[2] if record else None
+
     def end(self) -> None:
         """Kill whatever is left of the engine, and remove its shared memory and its files."""
         self.clear_deadline()
-        record = _guard_process.read_record(str(self.folder))
-        if record:
-            launcher, engine, instance = record
-            _guard_process.kill_engine(engine, instance)
-            _guard_process.kill_engine(launcher, instance)
-            _guard_process.remove_shared_memory(instance)
+        _guard_process.end_berth(str(self.folder))
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -111,13 +124,16 @@ class Guard:
         self.folder = Path(tempfile.mkdtemp(prefix="egomap-"))
         path = self.folder / "deadlines"
         path.write_bytes(bytes(8 * MAX_ENGINES))
-        self._deadlines = np.memmap(path, dtype=np.float64, mode="r+")
+        with path.open("r+b") as file:
+            self._deadlines = memoryview(mmap.mmap(file.fileno(), 0)).cast("d")
         self._lock = threading.Lock()
         self._free = list(range(MAX_ENGINES - 1, -1, -1))
         self.abandoned = 0
-        command = [sys.executable, "-I", "-S", _guard_process.__file__, str(self.folder)]
-        self._process = subprocess.Popen(
-            command,
+        self._process = self._start_process()
+
+    def _start_process(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", _guard_process.__file__, str(self.folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -127,10 +143,12 @@ class Guard:
     def berth(self) -> Berth:
         """A free berth; give it back with `release`."""
         with self._lock:
-            if not self._free:
-                raise RuntimeError(
-                    f"{MAX_ENGINES} engines are open in this process already; close some first."
-                )
+            require(
+                bool(self._free),
+                f"{MAX_ENGINES} engines are open in this process already; close some first.",
+            )
+            if self._process.poll() is not None:  # somebody killed the guard; no engine starts unwatched
+                self._process = self._start_process()
             number = self._free.pop()
         return Berth(number, self.folder / str(number), self._deadlines)
 
@@ -146,12 +164,17 @@ class Guard:
         A thread still waits inside ViZDoom for its launcher, and the launcher's end would crash Python.
         """
         berth.clear_deadline()
-        self.abandoned += 1
+        with self._lock:
+            self.abandoned += 1
 
     def close(self) -> None:
-        """End everything now and wait for it, so that nothing is left when the process ends."""
-        if self.abandoned or self._process.stdin is None:
-            return  # the pipe closes with the process
+        """End everything now and wait for it, so that nothing is left when the process ends.
+
+        Unless a thread waits inside ViZDoom: woken while Python ends, it would crash. Then the guard does all this
+        when the pipe closes with the process.
+        """
+        if self.abandoned or any(self._deadlines) or self._process.stdin is None:
+            return
         self._process.stdin.close()
         try:
             self._process.wait(timeout=5)
@@ -160,8 +183,10 @@ class Guard:
 
     def forget_in_child(self) -> None:
         """After a fork: close the child's copy of the pipe, or the guard would not see the parent die."""
-        assert self._process.stdin is not None
-        os.close(self._process.stdin.fileno())
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        self._process.returncode = 0  # not our child: nothing to wait for
 
 
 _guard: Guard | None = None

@@ -24,13 +24,14 @@ def default_threads(num_envs: int) -> int:
 class ThreadPool:
     """`start` hands out the indices, `wait` returns when all are done and raises what a thread raised.
 
-    A `wait` that is interrupted (Ctrl-C) loses nothing: call it again.
+    A `wait` that is interrupted (Ctrl-C) loses nothing: call it again. Between rounds the pool holds on to nothing.
     """
 
     def __init__(self, threads: int) -> None:
         self._function: Callable[[int], None] | None = None
         self._indices: Iterator[int] = iter(())
         self._errors: list[BaseException] = []
+        self._closing = False
         self._lock = threading.Lock()
         self._working = 0
         self._finished: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -47,14 +48,9 @@ class ThreadPool:
     def __len__(self) -> int:
         return len(self._threads)
 
-    @property
-    def busy(self) -> bool:
-        """Whether something that was started may still be running."""
-        return self._working > 0
-
     def start(self, function: Callable[[int], None], indices: Iterable[int]) -> None:
         """Have `function` called with each index, in any order, by any thread. `wait` must follow."""
-        assert not self.busy and self._threads
+        assert not self._working and self._threads
         self._function, self._indices = function, iter(tuple(indices))
         self._working = len(self._gates)
         for gate in self._gates:
@@ -62,11 +58,17 @@ class ThreadPool:
 
     def wait(self) -> None:
         """Wait for all that was started; raise the first error after all have ended."""
-        while self._working:
-            self._finished.get()
-        errors, self._errors = self._errors, []
+        errors = self.drain()
         if errors:
             raise errors[0]
+
+    def drain(self) -> list[BaseException]:
+        """Wait for all that was started; return the errors."""
+        while self._working:
+            self._finished.get()
+        self._function = None
+        errors, self._errors = self._errors, []
+        return errors
 
     def run(self, function: Callable[[int], None], indices: Iterable[int]) -> None:
         """`start` and `wait`."""
@@ -75,9 +77,8 @@ class ThreadPool:
 
     def close(self) -> None:
         """End the threads, when what they are at is done. May be called twice."""
-        while self._working:
-            self._finished.get()
-        self._function = None
+        self.drain()
+        self._closing = True
         for gate in self._gates:
             gate.release()
         for thread in self._threads:
@@ -87,16 +88,20 @@ class ThreadPool:
     def _work(self, gate: threading.Lock) -> None:
         while True:
             gate.acquire()
-            function = self._function
-            if function is None:
+            if self._closing:
                 return
-            for index in self._indices:  # one iterator for all threads: each index comes once
-                try:
-                    function(index)
-                except BaseException as error:
-                    self._errors.append(error)
+            self._take_part()
             with self._lock:
                 self._working -= 1
                 last = self._working == 0
             if last:
                 self._finished.put(None)
+
+    def _take_part(self) -> None:
+        function = self._function
+        assert function is not None
+        for index in self._indices:  # one iterator for all threads: each index comes once
+            try:
+                function(index)
+            except BaseException as error:
+                self._errors.append(error)

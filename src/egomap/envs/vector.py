@@ -8,6 +8,9 @@ first of the next one; the last of the old one is in `infos["final_obs"]`.
 
 from __future__ import annotations
 
+import atexit
+import os
+import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -27,6 +30,7 @@ from egomap.config import (
 )
 from egomap.envs.doom import find_worlds, observation_space
 from egomap.envs.episodes import EachLayout, Episode, EpisodeStream, ShuffledEpisodes
+from egomap.envs.guard import MAX_ENGINES
 from egomap.envs.pool import ThreadPool, default_threads
 from egomap.envs.rendering import render_mode as rendering_of
 from egomap.envs.simulator import ObservationRow, Outcome, Simulator
@@ -60,13 +64,19 @@ class Target(NamedTuple):
     @staticmethod
     def of(arrays: Arrays) -> Target:
         """Cut `arrays` (leading axis N) into rows; they must be laid out as `observation_arrays` does."""
+        model = observation_arrays(len(arrays["rgb"]))
+        for name, wanted in model.items():
+            got = arrays[name]
+            fits = (got.dtype, got.shape, got.strides[1:]) == (wanted.dtype, wanted.shape, wanted.strides[1:])
+            require(
+                fits and got.flags.writeable,
+                f"{name} is not laid out for writing; make the arrays with observation_arrays().",
+            )
         channels_last = np.moveaxis(arrays["rgb"], -3, -1)
         rows = [
             ObservationRow(channels_last[i], arrays["depth"][i], arrays["pose"][i], arrays["ego_motion"][i])
             for i in range(len(channels_last))
         ]
-        contiguous = all(row.rgb.flags.c_contiguous and row.depth.flags.c_contiguous for row in rows)
-        require(contiguous, "these arrays are not laid out for writing; make them with observation_arrays().")
         return Target(arrays, rows)
 
 
@@ -106,11 +116,10 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         copy: bool = True,
         render_mode: str | None = None,
     ) -> None:
-        require(num_envs >= 1, f"num_envs must be at least 1; got {num_envs}.")
-        require(
-            episodes_per_layout is None or episodes_per_layout >= 1,
-            f"episodes_per_layout must be at least 1; got {episodes_per_layout}.",
-        )
+        self._pool: ThreadPool | None = None
+        _require_count("num_envs", num_envs, MAX_ENGINES)
+        _require_count("episodes_per_layout", episodes_per_layout)
+        _require_count("threads", threads)
         require(render_mode is None, "the vector environment draws nothing: render_mode must be None.")
         self.num_envs = num_envs
         self.settings = EnvSettings(rendering, frame_skip, ego_motion_noise, watchdog).validate()
@@ -137,7 +146,9 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         self._target = Target.of(observation_arrays(num_envs))
         self._shown = self._target.arrays
         self._begun = self._stepping = False
-        self._pool = ThreadPool(threads or default_threads(num_envs))
+        self._pid = os.getpid()
+        self._pool = ThreadPool(min(threads or default_threads(num_envs), num_envs))
+        _living.add(self)
         try:
             self._pool.run(self._open, range(num_envs))
         except BaseException:
@@ -188,21 +199,29 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         """Begin an episode in every environment.
 
         Args:
-            seed: an integer seeds the stream of episodes (layouts and their seeds) anew; None lets it go on.
+            seed: an integer seeds the stream of episodes (layouts and their seeds) anew. None lets it go on; the
+                first time, it is seeded by chance.
             options: `position`: begin the stream there (with a seed); `layout`: N layouts to begin with.
         """
+        pool = self._usable_pool()
+        pool.drain()  # of a step that was not waited for
+        self._stepping = self._begun = False
         if seed is not None and not isinstance(seed, (int, np.integer)):
             raise ValueError(f"seed must be an integer or None; got {seed!r}.")
         options = options or {}
+        require(seed is not None or "position" not in options, "options['position'] goes with a seed.")
         if seed is not None or self._stream is None:
-            self._stream = self._new_stream(int(seed or 0), int(options.get("position", 0)))
-        super().reset(seed=seed)
-        self._next = [self._stream.next() for _ in range(self.num_envs)]
+            super().reset(seed=None if seed is None else _non_negative("seed", seed))
+            chosen = int(self.np_random.integers(2**31)) if seed is None else int(seed)
+            position = _non_negative("options['position']", options.get("position", 0))
+            self._stream = self._new_stream(chosen, position)
+        stream = self._stream
+        self._next = [stream.next() for _ in range(self.num_envs)]
         if "layout" in options:
             self._next = self._with_layouts(options["layout"])
         self.idle[:] = False
-        self._pool.run(self._begin, range(self.num_envs))
-        self._next = [self._stream.next() for _ in range(self.num_envs)]
+        pool.run(self._begin, range(self.num_envs))
+        self._next = [stream.next() for _ in range(self.num_envs)]
         self._begun = True
         return self._result(), self._infos()
 
@@ -213,27 +232,34 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
 
     def step_async(self, actions: np.ndarray) -> None:
         """Send the actions and return at once; `step_wait` must follow."""
+        pool = self._usable_pool()
         require(self._begun, "no episode was begun: call reset() first.")
-        require(not self._stepping, "step_async was called twice without step_wait.")
+        require(not self._stepping, "the engines are stepping already: call step_wait() first.")
         actions = np.asarray(actions)
-        if actions.shape != (self.num_envs,) or actions.min() < 0 or actions.max() >= NUM_ACTIONS:
+        whole = actions.shape == (self.num_envs,) and actions.dtype.kind in "iu"
+        if not whole or actions.min() < 0 or actions.max() >= NUM_ACTIONS:
             raise ValueError(
                 f"actions must be {self.num_envs} integers from 0 to {NUM_ACTIONS - 1}; got {actions!r}."
             )
         self._actions = actions.tolist()
         self._stepping = True
-        self._pool.start(self._advance, range(self.num_envs))
+        pool.start(self._advance, range(self.num_envs))
 
     def step_wait(self) -> tuple[Arrays, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Wait for the engines; the same result as `step`."""
+        """Wait for the engines; the same result as `step`. If it is interrupted (Ctrl-C), it can be called again."""
+        pool = self._usable_pool()
         require(self._stepping, "step_wait without step_async.")
+        errors = pool.drain()
         self._stepping = False
-        self._pool.wait()
+        if errors:
+            self._begun = (
+                False  # some environments have gone on and some have not: only reset() makes them one
+            )
+            raise errors[0]
         ended = self._terminated | self._truncated
         assert self._stream is not None
-        for i in np.flatnonzero(
-            ended & ~self._again
-        ):  # in order, so that the same seed and actions give the same episodes
+        # In order, so that the same seed and actions give the same episodes.
+        for i in np.flatnonzero(ended & ~self._again):
             self._next[i] = self._stream.next()
         rewards, terminated, truncated = self._rewards, self._terminated, self._truncated
         if self._copy:
@@ -263,24 +289,37 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
 
     def close_extras(self, **_: Any) -> None:
         """End all engines."""
-        if self._stepping:
-            self._stepping = False
-            self._pool.wait()
-        self._close_simulators()
-        self._pool.close()
+        pool, self._pool = self._pool, None
+        if pool is None or self._pid != os.getpid():
+            return  # the threads did not come along through a fork, and the engines are the parent's
+        pool.drain()
+        pool.run(self._close_one, range(self.num_envs))
+        pool.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _usable_pool(self) -> ThreadPool:
+        if self._pool is None:
+            raise ValueError("this environment is closed.")
+        require(
+            self._pid == os.getpid(), "these engines belong to the parent process; make an environment here."
+        )
+        return self._pool
 
     def _open(self, index: int) -> None:
         self._simulators[index] = Simulator(self.worlds, self.settings)
 
-    def _close_simulators(self) -> None:
-        for index, simulator in enumerate(self._simulators):
-            if simulator is not None:
-                simulator.close()
-                self._simulators[index] = None
+    def _close_one(self, index: int) -> None:
+        simulator = self._simulators[index]
+        if simulator is not None:
+            simulator.close()
+            self._simulators[index] = None
 
     def _simulator(self, index: int) -> Simulator:
         simulator = self._simulators[index]
-        assert simulator is not None, "this environment is closed"
+        if simulator is None:
+            raise ValueError("this environment is closed.")
         return simulator
 
     def _begin(self, index: int) -> None:
@@ -311,19 +350,20 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
                 self._begin(index)
 
     def _new_stream(self, seed: int, position: int) -> EpisodeStream:
-        require(seed >= 0, f"seed must not be negative; got {seed}.")
         if self._episodes_per_layout is None:
             return ShuffledEpisodes(len(self.worlds), seed, position)
-        return EachLayout(len(self.worlds), self._episodes_per_layout, seed)
+        return EachLayout(len(self.worlds), self._episodes_per_layout, seed, position)
 
     def _with_layouts(self, layouts: Sequence[int]) -> list[Episode | None]:
+        chosen = np.asarray(layouts)
+        fits = chosen.shape == (self.num_envs,) and chosen.dtype.kind in "iu"
         require(
-            len(layouts) == self.num_envs and all(0 <= i < len(self.worlds) for i in layouts),
+            fits and bool((chosen >= 0).all() and (chosen < len(self.worlds)).all()),
             f"options['layout'] must be {self.num_envs} numbers from 0 to {len(self.worlds) - 1}; got {layouts!r}.",
         )
         return [
-            Episode(int(layout), episode.seed) if episode else None
-            for layout, episode in zip(layouts, self._next, strict=True)
+            episode._replace(layout=layout) if episode else None
+            for layout, episode in zip(chosen.tolist(), self._next, strict=True)
         ]
 
     def _result(self) -> Arrays:
@@ -346,3 +386,30 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
             assert final is not None
             infos = self._add_info(infos, {"final_obs": final[0], "final_info": final[1]}, index)
         return infos
+
+
+def _require_count(name: str, value: int | None, most: int | None = None) -> None:
+    """A whole number of at least 1, or None."""
+    whole = value is None or (isinstance(value, (int, np.integer)) and not isinstance(value, bool))
+    require(
+        whole and (value is None or (value >= 1 and (most is None or value <= most))),
+        f"{name} must be a whole number from 1{'' if most is None else f' to {most}'}; got {value!r}.",
+    )
+
+
+def _non_negative(name: str, value: Any) -> int:
+    require(
+        isinstance(value, (int, np.integer)) and int(value) >= 0,
+        f"{name} must be a whole number of at least 0; got {value!r}.",
+    )
+    return int(value)
+
+
+_living: weakref.WeakSet[DoomVectorEnv] = weakref.WeakSet()
+
+
+@atexit.register
+def _at_exit() -> None:
+    """End the threads while Python is whole: one that wakes up inside ViZDoom after that would crash."""
+    for env in list(_living):
+        env.close()
