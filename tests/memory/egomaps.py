@@ -41,6 +41,15 @@ def small(*, hidden_size: int = 8, **settings: Any) -> EgoMapMemory:
     return EgoMapMemory(CAMERA, MapSettings(**chosen), hidden_size=hidden_size)
 
 
+def with_biases(memory: EgoMapMemory) -> EgoMapMemory:
+    """Random biases: with the zeros of a new network an empty cell sits on the kink of every ReLU."""
+    with torch.no_grad():
+        for name, parameter in memory.named_parameters():
+            if "bias" in name:
+                parameter.normal_(std=0.1)
+    return memory
+
+
 PINHOLE = Camera(width=1, height=1, fx=1.0, fy=1.0, cx=0.5, cy=0.5)
 
 

@@ -7,7 +7,7 @@ import math
 
 import pytest
 import torch
-from egomaps import ABLATIONS, never, small
+from egomaps import ABLATIONS, never, small, with_biases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay import assert_unroll_equals_steps, loop_of_steps, random_inputs, random_state
@@ -29,15 +29,6 @@ def inputs_with_gaps(steps: int, num_envs: int, seed: int, dtype: torch.dtype) -
     depth = inputs.depth.masked_fill(draw < 0.2, math.inf)
     depth = depth.masked_fill((draw > 0.4) & (draw < 0.5), 0.0).masked_fill(draw > 0.9, math.nan)
     return inputs._replace(depth=depth, ego_motion=inputs.ego_motion * torch.tensor([6, 6, 0.5]).to(dtype))
-
-
-def with_biases(memory: EgoMapMemory) -> EgoMapMemory:
-    """Random biases: with the zeros of a new network an empty cell sits on the kink of every ReLU."""
-    with torch.no_grad():
-        for name, parameter in memory.named_parameters():
-            if "bias" in name:
-                parameter.normal_(std=0.1)
-    return memory
 
 
 def distance_to_kinks(

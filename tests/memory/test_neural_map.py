@@ -122,6 +122,7 @@ def test_compiled_unroll_is_the_same():
         (lambda i, s, e: (i._replace(features=i.features[..., :3]), s, e), "features must have shape"),
         (lambda i, s, e: (i._replace(pose=i.pose[..., :2]), s, e), "pose must have shape"),
         (lambda i, s, e: (i._replace(pose=i.pose[:1]), s, e), "pose must be"),
+        (lambda i, s, e: (i._replace(pose=i.pose + math.nan), s, e), "must be finite .* got 4 that are not"),
         (lambda i, s, e: (i, s, e[:1]), "episode_start must be bool"),
         (lambda i, s, e: (i, (s[0][:, :5],), e), "the state must be"),
     ],

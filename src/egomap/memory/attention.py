@@ -69,6 +69,7 @@ def attend(
     require_shape("query", query, (batch, channels), leading=0)
     require_shape("beta", beta, (batch,), leading=0)
     require_shape("positions", positions, (cells, 2), leading=0)
+    query, beta = query.to(rows.dtype), beta.to(rows.dtype)  # they may be less under autocast
     if native.enabled(rows):
         cosine = similarity == "cosine"
         query = normalise(query) if cosine else query

@@ -219,7 +219,8 @@ class _Core(nn.Module):
 
     def _prepare(self, x: Tensor, episode_start: Tensor) -> tuple[Tensor, Tensor]:
         """The input part of the gates for all steps (T, N, gates * H), and the factor 0 or 1 (T, N, 1)."""
-        gates_x = F.linear(x, self.weight_ih, self.bias_ih)
+        # Under autocast the product is of lower precision; the state and its recursion keep the core's own.
+        gates_x = F.linear(x, self.weight_ih, self.bias_ih).to(self.weight_hh.dtype)
         return gates_x, episode_start.logical_not().unsqueeze(-1).to(gates_x.dtype)
 
 

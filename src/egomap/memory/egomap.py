@@ -166,7 +166,7 @@ class EgoMapMemory(nn.Module):
         pose = inputs.pose.detach().to(old.origin.dtype)
         origin = torch.where((old.steps == 0)[:, None], pose, old.origin)
         points, valid = self._points(inputs.depth, pose.dtype)
-        features = rows_from_image(inputs.features)  # (N, K, C)
+        features = rows_from_image(inputs.features).to(old.map.dtype)  # (N, K, C)
         features, map_prev = self._truncate(features, old.map, old.steps)
 
         if self.settings.map_frame == "global":
@@ -202,7 +202,7 @@ class EgoMapMemory(nn.Module):
         pose = inputs.pose.detach().to(old.origin.dtype)
         steps, origin = _episode_clock(pose, old, episode_start)
         points, valid = self._points(inputs.depth, pose.dtype)
-        features = rows_from_image(inputs.features)  # (T, N, K, C)
+        features = rows_from_image(inputs.features).to(old.map.dtype)  # (T, N, K, C)
 
         if self.settings.map_frame == "global":
             map_pose = self._map_pose(pose, origin)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from egomap.geometry import cells
-from egomap.geometry.checks import require_shape
+from egomap.geometry.checks import check_pose, require_shape
 from egomap.memory.cores import GRUCore
 from egomap.memory.protocol import MemoryInputs, MemoryState, MemoryTrace, TensorSpec
 from egomap.memory.reads import GlobalRead
@@ -126,6 +126,7 @@ class NeuralMapMemory(nn.Module):
         require_shape("pose", pose, (3,), leading=axes)
         if pose.shape[:-1] != features.shape[:axes]:
             raise ValueError(f"pose must be {(*features.shape[:axes], 3)}; got {tuple(pose.shape)}.")
+        check_pose(pose)
         view = F.relu(self.reduce(F.relu(features.movedim(-3, -1).flatten(-3))))
         # The last representable place inside: a cell owns its western and northern edge only.
         limit = self.extent / 2 * (1 - 1e-6)
