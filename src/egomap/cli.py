@@ -9,12 +9,21 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from egomap.config import EnvSettings, ScenarioConfig, Task, require
+from egomap.config import (
+    EnvSettings,
+    LearnerSettings,
+    MapSettings,
+    ScenarioConfig,
+    Task,
+    TrainConfig,
+    require,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,23 +33,28 @@ if TYPE_CHECKING:
 INPUT_ERRORS = (ValueError, OSError, RuntimeError)
 """What our own code raises with a sentence that a person can act upon."""
 
-Positional = tyro.conf.Positional
-
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; return the exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
     commands: dict[str, Callable[..., int]] = {
         "doctor": doctor,
         "generate": generate,
+        "train": train,
         "evaluate": evaluate,
         "bench": bench,
     }
     try:
+        if given[:1] == ["train"]:  # the defaults of its flags come from the preset
+            flags = tyro.cli(
+                TrainFlags, prog="egomap train", args=given[1:], default=TrainFlags.of(given[1:])
+            )
+            return train(flags)
         return tyro.extras.subcommand_cli_from_dict(
             commands,
             prog="egomap",
             description="Projective mapping and structured egocentric memory for reinforcement learning.",
-            args=arguments,
+            args=given,
         )
     except KeyboardInterrupt:
         print("\nStopped.", file=sys.stderr)
@@ -88,7 +102,7 @@ def doctor() -> int:
 
 
 def generate(
-    task: Positional[Task],
+    task: tyro.conf.Positional[Task],
     *,
     size: int | None = None,
     items: int = ScenarioConfig.items,
@@ -136,6 +150,140 @@ def generate(
     return 0
 
 
+@dataclass(frozen=True)
+class TrainFlags:
+    """Train an agent, or go on with a run.
+
+    Example: egomap train --preset fast --agent egomap --scenario find-return --size 5 --budget 2e6 --run runs/a
+
+    Go on after a stop or a kill: egomap train --run runs/a --resume. Many ranks: torchrun --nproc-per-node 2 -m
+    egomap train ... Every setting of the preset can be changed, e.g. --learner.learning-rate 1e-4.
+    """
+
+    preset: str = "fast"
+    """Where all other defaults come from: paper, fast or quick."""
+    run: Path | None = None
+    """Run folder (default: runs/AGENT-SCENARIO-SIZE-sSEED)."""
+    resume: bool = False
+    """Go on with the run from its last checkpoint, with the run's own settings."""
+    agent: Literal["random", "planner", "gru", "lstm", "neural-map", "egomap"] = "egomap"
+    """Who learns; random and planner learn nothing and are only scored."""
+    scenario: Task = "labyrinth"
+    """Family of tasks."""
+    size: int | None = None
+    """Cells along each side of the mazes."""
+    items: int = ScenarioConfig.items
+    """Items of ordered-items."""
+    scenarios: str | None = None
+    """Folder of a set made by `egomap generate`, instead of the default set."""
+    budget: float = 2e6
+    """Decisions in all, e.g. 2e6."""
+    seed: int = 0
+    """Of weights, actions and the order of episodes."""
+    noise: float = 0.0
+    """Ego-motion noise, standard deviation of a factor on each reading."""
+    curriculum: str = ""
+    """Maze sizes to learn one after the other, e.g. 3,5,7,9."""
+    curriculum_bar: float = TrainConfig.curriculum_bar
+    """Mean return at which the next size begins."""
+    evaluate_every: float = TrainConfig.evaluate_every
+    """Decisions between evaluations on held-out mazes; 0: only at the end."""
+    checkpoint_every: float = TrainConfig.checkpoint_every
+    """Decisions between checkpoints."""
+    reset_every_update: bool = False
+    """Begin new episodes at each update, so that a resumed run equals an unbroken one bit for bit."""
+    standardise: bool = True
+    """Standardise the input by fixed constants; the paper does not."""
+    rendering: str = EnvSettings.rendering
+    """Size of the engine's picture, before it is resized to 112x64."""
+    map: MapSettings = field(default_factory=MapSettings)
+    """EgoMap's map and reads; the paper's ablations are here."""
+    learner: LearnerSettings = field(default_factory=LearnerSettings)
+    """The algorithm."""
+
+    @staticmethod
+    def of(arguments: list[str]) -> TrainFlags:
+        """The flags with the defaults of the preset that `arguments` names."""
+        from egomap.presets import preset
+
+        name = TrainFlags.preset
+        for given, following in zip(arguments, [*arguments[1:], ""], strict=True):
+            if given == "--preset":
+                name = following
+            elif given.startswith("--preset="):
+                name = given.removeprefix("--preset=")
+        config = preset(name)
+        return TrainFlags(
+            preset=name,
+            scenario=config.scenario.task,
+            size=None if config.scenario == ScenarioConfig() else config.scenario.size,
+            budget=float(config.budget),
+            evaluate_every=float(config.evaluate_every),
+            checkpoint_every=float(config.checkpoint_every),
+            standardise=config.agent.standardise,
+            map=config.agent.map,
+            learner=config.learner,
+        )
+
+    def config(self) -> TrainConfig:
+        """The config that these flags describe."""
+        from egomap.presets import preset
+
+        base = preset(self.preset)
+        if self.agent == "random" or self.agent == "planner":
+            raise ValueError(f"{self.agent} learns nothing.")
+        scenario = ScenarioConfig.default(self.scenario, size=self.size, items=self.items)
+        if self.scenarios is not None:
+            from egomap.scenarios.dataset import load
+
+            scenario = load(Path(self.scenarios)).config
+        try:
+            curriculum = tuple(int(size) for size in self.curriculum.split(",") if size)
+        except ValueError:
+            raise ValueError(f"curriculum must be sizes like 3,5,7,9; got {self.curriculum!r}.") from None
+        return replace(
+            base,
+            agent=replace(base.agent, kind=self.agent, standardise=self.standardise, map=self.map),
+            scenario=scenario,
+            scenarios=None if self.scenarios is None else str(Path(self.scenarios).resolve()),
+            env=replace(base.env, rendering=self.rendering, ego_motion_noise=self.noise),
+            learner=self.learner,
+            budget=_whole(self.budget, "budget"),
+            seed=self.seed,
+            curriculum=curriculum,
+            curriculum_bar=self.curriculum_bar,
+            evaluate_every=_whole(self.evaluate_every, "evaluate-every"),
+            checkpoint_every=_whole(self.checkpoint_every, "checkpoint-every"),
+            reset_every_update=self.reset_every_update,
+        ).validate()
+
+
+def _whole(value: float, name: str) -> int:
+    require(value == int(value), f"{name} must be a whole number; got {value}.")
+    return int(value)
+
+
+def train(flags: TrainFlags) -> int:
+    """Train an agent, or go on with a run.
+
+    Example: egomap train --preset fast --agent egomap --scenario find-return --size 5 --budget 2e6 --run runs/a
+    """
+    if flags.agent == "random" or flags.agent == "planner":
+        print(f"{flags.agent} learns nothing; this is how it scores.")
+        return evaluate(agents=(flags.agent,), scenario=flags.scenario, size=flags.size, items=flags.items)
+    from egomap.training.command import train as run_training
+
+    if flags.resume:
+        require(flags.run is not None, "--resume needs --run, the folder to go on with.")
+        assert flags.run is not None
+        run_training(None, flags.run, resume=True)
+        return 0
+    config = flags.config()
+    name = f"{config.agent.kind}-{config.scenario.task}-{config.scenario.size}-s{config.seed}"
+    run_training(config, flags.run or Path("runs") / name)
+    return 0
+
+
 def evaluate(
     *,
     agents: tuple[Literal["random", "planner"], ...] = ("random", "planner"),
@@ -169,12 +317,12 @@ def evaluate(
     """
     from egomap.agents.scripted import scripted_agent
     from egomap.envs.vector import DoomVectorEnv
-    from egomap.evaluation.runner import ScriptedPlayer, play
+    from egomap.evaluation.runner import EpisodeResult, ScriptedPlayer, play
     from egomap.evaluation.tables import print_scores, scores_json
 
     require(out is None or not out.exists(), f"{out} exists already; give another name.")
     worlds = _worlds(scenario, size, items, scenarios, split)
-    results = {}
+    results: dict[str, list[EpisodeResult]] = {}
     for name in agents:
         env = DoomVectorEnv(
             min(num_envs, len(worlds) * episodes_per_layout),

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass, field
-from typing import Literal, get_args
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from typing import Any, Literal, get_args
 
 Task = Literal["labyrinth", "find-return", "ordered-items"]
 TASKS: tuple[Task, ...] = ("labyrinth", "find-return", "ordered-items")
@@ -335,3 +335,89 @@ class LearnerSettings:
             "a2c makes one pass over each rollout: epochs and minibatches must be 1.",
         )
         return self
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """A whole training run; `config.json` of a run folder is this."""
+
+    agent: AgentConfig = field(default_factory=AgentConfig)
+    """The agent."""
+    scenario: ScenarioConfig = field(default_factory=ScenarioConfig)
+    """The mazes, made once and kept in the cache, unless `scenarios` is given."""
+    scenarios: str | None = None
+    """Folder of a set made by `egomap generate`, instead."""
+    env: EnvSettings = field(default_factory=EnvSettings)
+    """How the worlds are shown."""
+    learner: LearnerSettings = field(default_factory=LearnerSettings)
+    """The algorithm."""
+    budget: int = 2_000_000
+    """Decisions of all environments of all ranks together (frames = decisions x frame skip)."""
+    seed: int = 0
+    """Of the weights, the actions and the order of episodes."""
+    curriculum: tuple[int, ...] = ()
+    """Maze sizes to learn one after the other, the last one for good; empty: `scenario.size` alone."""
+    curriculum_bar: float = 0.6
+    """Mean return of the last 100 episodes at which the next size begins."""
+    evaluate_every: int = 250_000
+    """Decisions between evaluations on the held-out split; 0: only at the end."""
+    evaluation_episodes: int = 1
+    """Episodes of each held-out layout."""
+    checkpoint_every: int = 50_000
+    """Decisions between checkpoints."""
+    reset_every_update: bool = False
+    """Begin new episodes at each update. Then a resumed run equals an unbroken one bit for bit."""
+
+    def validate(self) -> TrainConfig:
+        """Return self, or raise a ValueError that says which value is out of range."""
+        for part in (self.agent, self.scenario, self.env, self.learner):
+            part.validate()
+        require(self.budget >= 1, f"budget must be 1 decision or more; got {self.budget}.")
+        require(0 <= self.seed < 2**31, f"seed must be 0 to 2^31 - 1; got {self.seed}.")
+        for size in self.curriculum:
+            replace(self.scenario, size=size).validate()
+        require(
+            not (self.curriculum and self.scenarios),
+            "a curriculum makes its own mazes: give no scenarios folder.",
+        )
+        require(self.evaluate_every >= 0, f"evaluate-every must be 0 or more; got {self.evaluate_every}.")
+        require(
+            self.evaluation_episodes >= 1,
+            f"evaluation-episodes must be 1 or more; got {self.evaluation_episodes}.",
+        )
+        require(
+            self.checkpoint_every >= 1, f"checkpoint-every must be 1 or more; got {self.checkpoint_every}."
+        )
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, for `json.dumps`."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: Any) -> TrainConfig:
+        """The config that `to_json` gave; a ValueError if it is of another version or damaged."""
+        return _from_plain(TrainConfig, data, "the config").validate()
+
+
+def _from_plain(kind: type, data: Any, where: str) -> Any:
+    """A dataclass from plain data; nested dataclasses and tuples are made again."""
+    require(isinstance(data, dict), f"{where} is not a table of settings.")
+    known = {entry.name: entry for entry in fields(kind)}
+    unknown = sorted(set(data) - set(known))
+    require(not unknown, f"{where} has settings that this version does not know: {', '.join(unknown)}.")
+    default = kind()
+    values = {}
+    for name, value in data.items():
+        like = getattr(default, name)
+        if is_dataclass(like):
+            value = _from_plain(type(like), value, f"{where}.{name}")
+        elif isinstance(like, tuple):
+            require(isinstance(value, list | tuple), f"{where}.{name} is not a list.")
+            value = tuple(value)
+        elif isinstance(like, float) and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        elif like is not None and type(value) is not type(like):
+            raise ValueError(f"{where}.{name} must be of type {type(like).__name__}; got {value!r}.")
+        values[name] = value
+    return kind(**values)

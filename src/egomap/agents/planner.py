@@ -184,6 +184,7 @@ def control(body: Body, course: Course, segment: int, habit: Habit, frame_skip: 
     # Where the player will be if it only coasts a little: steering looks from there.
     dx, dy = ax - body.x - body.vx * 2, ay - body.y - body.vy * 2
     off = math.remainder(math.atan2(dy, dx) - body.heading, math.tau)
+    wishes: tuple[int, ...]
     if abs(off) > habit.turn_first:
         wishes = (LEFT,) if off > 0 else (RIGHT,)
     elif abs(off) < habit.straight:
@@ -254,7 +255,9 @@ class Route:
         """The first action of the shortest future; the one foreseen before is kept unless another is shorter."""
         best = self._future
         firsts = [action for action in range(5) if not best or action != best[0]]
-        options = [(action, HABITS[0]) for action in firsts if self._harmless(body, action, course)]
+        options: list[tuple[int | None, Habit]] = [
+            (action, HABITS[0]) for action in firsts if self._harmless(body, action, course)
+        ]
         options += [(None, habit) for habit in HABITS[1:]]
         for first, habit in options:
             future = self._foresee(body, course, first, habit, limit=len(best) or MOST_DECISIONS)

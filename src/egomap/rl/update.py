@@ -8,6 +8,7 @@ does not matter here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -104,14 +105,17 @@ def update(
 
 
 def _loss(output: AgentOutput, batch: Batch, settings: LearnerSettings) -> Loss:
-    weights = {"value_weight": settings.value_weight, "entropy_weight": settings.entropy_weight}
     advantage = normalise(batch.advantage) if settings.normalise_advantages else batch.advantage
-    common = {"action": batch.action, "advantage": advantage, "target": batch.target}
+    common: dict[str, Any] = {
+        "action": batch.action,
+        "advantage": advantage,
+        "target": batch.target,
+        "value_weight": settings.value_weight,
+        "entropy_weight": settings.entropy_weight,
+    }
     if settings.algorithm == "a2c":
-        return a2c_loss(output.logits, output.value, **common, **weights)
-    return ppo_loss(
-        output.logits, output.value, **common, old_log_prob=batch.log_prob, clip=settings.clip, **weights
-    )
+        return a2c_loss(output.logits, output.value, **common)
+    return ppo_loss(output.logits, output.value, **common, old_log_prob=batch.log_prob, clip=settings.clip)
 
 
 def _parts(num_envs: int, parts: int, generator: torch.Generator) -> list[Tensor | None]:

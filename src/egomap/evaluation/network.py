@@ -1,0 +1,46 @@
+"""An agent with a network as a player of evaluations.
+
+What comes in: a trained `Agent`. What goes out: a `Player`. Each episode draws its actions from a stream of its own,
+seeded by the episode, so that results do not depend on which environments play it beside which others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from egomap.agents.agent import Agent
+from egomap.envs.episodes import Episode
+from egomap.envs.vector import Arrays
+from egomap.envs.worlds import World
+
+
+class NetworkPlayer:
+    """Plays with sampled actions, or with the most probable ones."""
+
+    def __init__(self, agent: Agent, num_envs: int, *, deterministic: bool = False) -> None:
+        self._agent, self._deterministic = agent, deterministic
+        self._state = agent.initial_state(num_envs)
+        self._start = torch.ones(num_envs, dtype=torch.bool)
+        self._draws: dict[int, np.random.Generator] = {}
+
+    def begin(self, index: int, world: World, episode: Episode) -> None:
+        """Forget everything, and begin the episode's own stream of random numbers."""
+        self._start[index] = True
+        self._draws[index] = np.random.default_rng([episode.seed, 3])
+
+    @torch.no_grad()
+    def act(self, observation: Arrays, playing: np.ndarray) -> np.ndarray:
+        """One decision for every environment."""
+        tensors = {name: torch.from_numpy(array) for name, array in observation.items()}
+        step = self._agent.step(tensors, self._state, self._start, deterministic=True)
+        self._state = step.state
+        self._start = torch.zeros_like(self._start)
+        if self._deterministic:
+            return step.action.numpy()
+        shares = step.logits.double().softmax(-1).cumsum(-1).numpy()
+        actions = np.zeros(len(playing), np.int64)
+        for index in np.flatnonzero(playing).tolist():
+            draw = self._draws[index].random() * shares[index, -1]
+            actions[index] = min(int(np.searchsorted(shares[index], draw, side="right")), shares.shape[1] - 1)
+        return actions

@@ -1,0 +1,55 @@
+"""Named settings: the paper's, a faster algorithm, a quick look; and the rows of the paper's ablation table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from egomap.config import AgentConfig, LearnerSettings, MapSettings, ScenarioConfig, TrainConfig
+
+PAPER = TrainConfig(agent=AgentConfig(standardise=False), budget=300_000_000)
+"""Exactly the paper's A2C and agents: 1.2 billion frames."""
+
+FAST_LEARNER = LearnerSettings(
+    algorithm="ppo",
+    rollout_steps=64,
+    num_envs=32,
+    trace_decay=0.95,
+    bootstrap_timeouts=True,
+    entropy_weight=0.005,
+    optimizer="adam",
+    learning_rate=3e-4,
+    learning_rate_decay="linear",
+    epochs=2,
+    minibatches=4,
+    normalise_advantages=True,
+)
+
+FAST = TrainConfig(learner=FAST_LEARNER)
+"""Recurrent PPO with settings chosen for learning per hour on two cores (docs/training.md)."""
+
+QUICK = replace(
+    FAST,
+    scenario=ScenarioConfig(task="labyrinth", size=5),
+    budget=400_000,
+    evaluate_every=100_000,
+)
+"""The main job: small labyrinths, about ten minutes on two cores."""
+
+PRESETS: dict[str, TrainConfig] = {"paper": PAPER, "fast": FAST, "quick": QUICK}
+
+ABLATIONS: dict[str, MapSettings] = {
+    "EgoMap": MapSettings(),
+    "no global read": MapSettings(use_global_read=False),
+    "no query": MapSettings(use_query=False),
+    "no query temperature": MapSettings(use_beta=False),
+    "no query position": MapSettings(use_query_position=False),
+    "L1 query": MapSettings(similarity="l1"),
+}
+"""The paper's ablation table, by the names of its rows."""
+
+
+def preset(name: str) -> TrainConfig:
+    """The preset of that name; a ValueError that lists them otherwise."""
+    if name not in PRESETS:
+        raise ValueError(f"there is no preset {name!r}; there are {', '.join(PRESETS)}.")
+    return PRESETS[name]

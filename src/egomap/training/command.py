@@ -1,0 +1,167 @@
+"""What `egomap train` does: begin or resume a run, show it, stop it kindly, score it.
+
+What comes in: a config and where to put the run. What goes out: an exit code; the run is in its folder. Under
+torchrun every rank runs this, and rank 0 alone speaks.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.text import Text
+
+from egomap.config import TrainConfig
+from egomap.training.checkpoint import Checkpoint, checkpoints, latest
+from egomap.training.distributed import Ranks, join_ranks
+from egomap.training.run import RunFolder, begin_run, open_run, worlds_of
+from egomap.training.trainer import Counters, Progress, Trainer
+
+LINE_EVERY = 15.0
+"""Seconds between lines where there is no terminal to draw on."""
+
+
+def train(config: TrainConfig | None, path: Path, *, resume: bool = False) -> Counters:
+    """Run to the end of the budget, or to the first Ctrl-C; return where the run stands.
+
+    Args:
+        config: What to train; None takes the run folder's own (to resume).
+        path: The run folder.
+        resume: Go on from the last checkpoint. Under torchrun a restarted group does so by itself.
+
+    Raises:
+        ValueError: A bad config, a folder that cannot be used, or no good checkpoint to go on from.
+    """
+    with join_ranks() as ranks:
+        run, config, extent, checkpoint = _open(config, path, resume=resume, ranks=ranks)
+        with _display(config, path, ranks) as show:
+            trainer = Trainer(
+                config, run, extent=extent, ranks=ranks, checkpoint=checkpoint, on_progress=show
+            )
+            try:
+                with _stop_on_signal(trainer):
+                    return trainer.train()
+            finally:
+                trainer.close()
+
+
+def _open(
+    config: TrainConfig | None, path: Path, *, resume: bool, ranks: Ranks
+) -> tuple[RunFolder, TrainConfig, float, Checkpoint | None]:
+    """The run folder to work in: made by rank 0, then read by all."""
+    begun = (path / "config.json").exists()
+    restarted = ranks.restarts > 0 and begun
+    if resume or restarted:
+        run, own, extent = open_run(path)
+        if config is not None and config != own:
+            raise ValueError(f"{path} holds a run with another config; give another folder.")
+        # A run that was killed before its first checkpoint begins anew.
+        found = latest(run.checkpoints)[1] if checkpoints(run.checkpoints) or not begun else None
+        return run, own, extent, found
+    if config is None:
+        raise ValueError(f"there is nothing to go on with in {path}: give --resume or a preset.")
+    config.validate()
+    if ranks.first:
+        begin_run(path, config, _extent(config))
+    ranks.barrier()
+    run, own, extent = open_run(path)
+    return run, own, extent, None
+
+
+def _extent(config: TrainConfig) -> float:
+    """Side of a square that holds every arena of the run, all stages of a curriculum included."""
+    sizes = config.curriculum or (None,)
+    return max(worlds_of(config, "train", size=size).extent for size in sizes)
+
+
+@contextmanager
+def _stop_on_signal(trainer: Trainer) -> Iterator[None]:
+    """The first Ctrl-C (or SIGTERM) asks the trainer to stop after its update; the second is not held back."""
+    before: dict[signal.Signals, Any] = {}
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        print(
+            "\nStopping after this update; a checkpoint is written. Again to stop at once.", file=sys.stderr
+        )
+        trainer.stop()
+        for known, handler in before.items():
+            signal.signal(known, handler)
+
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, ask)
+    except ValueError:  # not in the main thread: somebody else minds the signals
+        pass
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _display(config: TrainConfig, path: Path, ranks: Ranks):  # type: ignore[no-untyped-def]
+    """A function that shows progress: a panel on a terminal, a line now and then elsewhere."""
+    console = Console(stderr=True)
+    if not ranks.first:
+        yield None
+    elif console.is_terminal:
+        with Live(Text("Starting the engines ..."), console=console, refresh_per_second=4) as live:
+            yield lambda progress: live.update(_panel(config, path, progress))
+    else:
+        yield _line_printer(console)
+
+
+def _line_printer(console: Console):  # type: ignore[no-untyped-def]
+    last = 0.0
+
+    def show(progress: Progress) -> None:
+        nonlocal last
+        row = progress.row
+        done = progress.decisions >= progress.budget
+        if time.monotonic() - last < LINE_EVERY and not done and "test_return" not in row:
+            return
+        last = time.monotonic()
+        test = f", held-out return {row['test_return']:.3f}" if "test_return" in row else ""
+        console.print(
+            f"{progress.decisions:,} of {progress.budget:,} decisions, {row['decisions_per_second']:,.0f}/s, "
+            f"return {row.get('mean_return', float('nan')):.3f}, success {row.get('success', 0.0):.0%}, "
+            f"entropy {row['entropy']:.2f}, {_clock(progress.seconds_left)} left{test}",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    return show
+
+
+def _panel(config: TrainConfig, path: Path, progress: Progress) -> Panel:
+    row = progress.row
+    lines = [
+        f"{progress.decisions:,} decisions = {int(row['frames']):,} frames, "
+        f"{row['decisions_per_second']:,.0f} decisions/s",
+        f"return {row.get('mean_return', float('nan')):.3f}, success {row.get('success', 0.0):.1%} "
+        "over the last 100 episodes",
+        f"entropy {row['entropy']:.2f}, value explains {row['explained_variance']:.0%}, "
+        f"gradient {row['gradient_norm']:.2f}",
+        f"maze size {int(row['maze_size'])}, engines restarted {int(row['engine_restarts'])}",
+        f"{_clock(row['seconds'])} gone, {_clock(progress.seconds_left)} left. Ctrl-C stops and saves.",
+    ]
+    bar = ProgressBar(total=progress.budget, completed=progress.decisions)
+    title = f"{config.agent.kind} on {config.scenario.task}, seed {config.seed}: {path}"
+    return Panel(Group(Text("\n".join(lines)), bar), title=title)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}"

@@ -1,0 +1,103 @@
+"""Many ranks: each has its own engines, rollout and memory; only gradients are averaged.
+
+What comes in: the environment variables that torchrun sets. What goes out: who this process is, a model wrapped for
+averaging, and a few collective calls that are no-ops for a single process. A rank or node that dies makes torchrun
+start all of them again (`--max-restarts`), and they go on from the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+TIMEOUT = timedelta(seconds=300)
+"""How long a rank waits for another before it gives up and lets torchrun start anew."""
+
+
+class Ranks(NamedTuple):
+    """This process among all of them."""
+
+    rank: int = 0
+    world_size: int = 1
+    restarts: int = 0
+    """How often torchrun has started this group anew."""
+    under_torchrun: bool = False
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the rank that logs, evaluates and saves."""
+        return self.rank == 0
+
+    def wrap(self, module: nn.Module) -> nn.Module:
+        """The module whose backward averages gradients over the ranks; the weights of rank 0 go to all."""
+        if self.world_size == 1:
+            return module
+        return nn.parallel.DistributedDataParallel(module)
+
+    def sum(self, *values: float) -> list[float]:
+        """Sums over the ranks."""
+        total = torch.tensor(values, dtype=torch.float64)
+        if self.world_size > 1:
+            dist.all_reduce(total)
+        return total.tolist()
+
+    def any(self, flag: bool) -> bool:
+        """Whether any rank says yes."""
+        return self.sum(float(flag))[0] > 0
+
+    def gather(self, tensor: Tensor) -> list[Tensor]:
+        """The tensors of all ranks, in order, on every rank."""
+        if self.world_size == 1:
+            return [tensor]
+        found = [torch.empty_like(tensor) for _ in range(self.world_size)]
+        dist.all_gather(found, tensor)
+        return found
+
+    def barrier(self) -> None:
+        """Wait for all."""
+        if self.world_size > 1:
+            dist.barrier()
+
+
+@contextmanager
+def join_ranks() -> Iterator[Ranks]:
+    """This process among its ranks; a group of one where torchrun did not start it."""
+    if "RANK" not in os.environ or "MASTER_PORT" not in os.environ:
+        yield Ranks()
+        return
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    ranks = Ranks(rank, size, restarts, under_torchrun=True)
+    if size == 1:
+        yield ranks
+        return
+    # torchrun's store survives a restart, with the addresses of the dead attempt in it: each attempt gets its own
+    # corner of the store.
+    hosted = os.environ.get("TORCHELASTIC_USE_AGENT_STORE", "True") == "True"
+    store = dist.TCPStore(
+        os.environ["MASTER_ADDR"],
+        int(os.environ["MASTER_PORT"]),
+        size,
+        is_master=rank == 0 and not hosted,
+        timeout=TIMEOUT,
+    )
+    run = os.environ.get("TORCHELASTIC_RUN_ID", "run")
+    dist.init_process_group(
+        "gloo",
+        store=dist.PrefixStore(f"{run}/attempt{restarts}", store),
+        rank=rank,
+        world_size=size,
+        timeout=TIMEOUT,
+    )
+    try:
+        yield ranks
+        dist.barrier()  # nobody leaves while another still needs the connections
+    finally:
+        dist.destroy_process_group()

@@ -1,0 +1,96 @@
+"""Metrics of a run: one row for each update in `metrics.csv`, and TensorBoard events where it is installed.
+
+What comes in: figures by name. What goes out: a file that grows line by line. After a resume, rows that are newer
+than the checkpoint are dropped, so that no update is there twice. docs/training.md says what each figure means.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+from pathlib import Path
+from typing import Any
+
+from egomap.config import require
+from egomap.training.files import write_whole
+
+COLUMNS = (
+    "update",
+    "decisions",
+    "frames",
+    "seconds",
+    "decisions_per_second",
+    "episodes",
+    "mean_return",
+    "success",
+    "mean_decisions",
+    "policy_loss",
+    "value_loss",
+    "entropy",
+    "divergence",
+    "clipped",
+    "gradient_norm",
+    "explained_variance",
+    "learning_rate",
+    "collect_seconds",
+    "update_seconds",
+    "engine_restarts",
+    "maze_size",
+    "test_return",
+    "test_success",
+)
+
+
+class Metrics:
+    """The rows of a run."""
+
+    def __init__(self, folder: Path, *, keep_updates: int = 0, tensorboard: bool = True) -> None:
+        self._path = folder / "metrics.csv"
+        rows = [row for row in read_metrics(self._path) if int(row["update"]) <= keep_updates]
+        text = io.StringIO()
+        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        write_whole(self._path, text.getvalue())
+        self._events: Any = None
+        if tensorboard and importlib.util.find_spec("tensorboard"):
+            from torch.utils.tensorboard import SummaryWriter
+
+            purge = int(rows[-1]["decisions"]) + 1 if rows else 0
+            self._events = SummaryWriter(str(folder / "tensorboard"), purge_step=purge)
+
+    def add(self, row: dict[str, float]) -> None:
+        """Append one row."""
+        unknown = set(row) - set(COLUMNS)
+        require(not unknown, f"unknown metrics: {', '.join(sorted(unknown))}")
+        with open(self._path, "a", newline="") as file:
+            csv.DictWriter(file, COLUMNS, lineterminator="\n").writerow(
+                {k: _short(v) for k, v in row.items()}
+            )
+        if self._events is not None:
+            for name, value in row.items():
+                self._events.add_scalar(name, value, int(row["decisions"]))
+
+    def close(self) -> None:
+        """Flush the events."""
+        if self._events is not None:
+            self._events.close()
+
+
+def read_metrics(path: Path) -> list[dict[str, str]]:
+    """The whole rows of a `metrics.csv`; [] if there is none. A last line that was cut off is left out."""
+    if not path.exists():
+        return []
+    text = path.read_text()
+    lines = text[: text.rfind("\n") + 1].splitlines()
+    rows = csv.DictReader(lines)
+    require(
+        not lines or tuple(rows.fieldnames or ()) == COLUMNS,
+        f"{path} has other columns than this version writes; move it away.",
+    )
+    return [row for row in rows if row["update"] and None not in row.values()]
+
+
+def _short(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.6g}"

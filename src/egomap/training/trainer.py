@@ -1,0 +1,365 @@
+"""The training loop: collect, learn, log, evaluate, save; until the budget is spent.
+
+What comes in: a config and a run folder, new or to go on with. What goes out: the folder's metrics, checkpoints and
+evaluations. The trainer never looks into a memory's state and knows no agent by name. It may be killed at any
+moment: what was saved last is whole, and `resume` goes on from there.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from egomap.agents.agent import build_agent
+from egomap.config import TrainConfig, require
+from egomap.envs.vector import DoomVectorEnv
+from egomap.envs.worlds import Worlds
+from egomap.evaluation.network import NetworkPlayer
+from egomap.evaluation.runner import EpisodeResult, play
+from egomap.evaluation.tables import summary
+from egomap.rl.collect import Collector, EndedEpisode, torch_threads
+from egomap.rl.update import Diverged, make_optimizer, set_learning_rate, update
+from egomap.training.allocator import keep_memory
+from egomap.training.checkpoint import (
+    BEST,
+    Checkpoint,
+    checkpoint_path,
+    load_module,
+    load_optimizer,
+    module_tensors,
+    optimizer_tensors,
+    prune,
+    save_checkpoint,
+)
+from egomap.training.distributed import Ranks
+from egomap.training.files import write_whole
+from egomap.training.metrics import Metrics
+from egomap.training.run import RunFolder, observation_camera, worlds_of
+
+WINDOW = 100
+"""Episodes that the running means are over."""
+EVALUATION_ENVS = 16
+
+
+class Progress(NamedTuple):
+    """What is shown while a run goes on."""
+
+    decisions: int
+    budget: int
+    row: dict[str, float]
+    """The latest row of the metrics."""
+    seconds_left: float
+
+
+@dataclass
+class Counters:
+    """Where a run stands."""
+
+    update: int = 0
+    decisions: int = 0
+    """Of all ranks."""
+    episodes: int = 0
+    seconds: float = 0.0
+    stage: int = 0
+    """Of the curriculum."""
+    engine_restarts: int = 0
+    best_return: float = -math.inf
+    evaluated_at: int = 0
+    saved_at: int = 0
+    recent: deque[tuple[float, bool, int]] = field(default_factory=lambda: deque(maxlen=WINDOW))
+    """Return, success and decisions of the latest episodes (of rank 0's share of them)."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        data = {name: value for name, value in vars(self).items() if name != "recent"}
+        best = None if math.isinf(self.best_return) else self.best_return
+        return {**data, "best_return": best, "recent": [list(entry) for entry in self.recent]}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Counters:
+        """The counters that `to_json` gave."""
+        values = dict(data)
+        recent = [(float(a), bool(b), int(c)) for a, b, c in values.pop("recent")]
+        best = values.pop("best_return")
+        return Counters(
+            **values,
+            best_return=-math.inf if best is None else best,
+            recent=deque(recent, maxlen=WINDOW),
+        )
+
+
+class Trainer:
+    """One run of one process; under torchrun there is one in every rank."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        run: RunFolder,
+        *,
+        extent: float,
+        ranks: Ranks | None = None,
+        checkpoint: Checkpoint | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        keep_memory()
+        self.config, self.run, self.ranks = config, run, ranks or Ranks()
+        self._on_progress = on_progress
+        self.counters = Counters()
+        self._stop = False
+        torch.manual_seed(config.seed)
+        self.agent = build_agent(config.agent, observation_camera(config), extent)
+        self._optimizer = make_optimizer(list(self.agent.parameters()), config.learner)
+        self._shuffle = torch.Generator()
+        torch.manual_seed(self._rank_seed())
+        self._shuffle.manual_seed(self._rank_seed())
+        position = 0
+        if checkpoint is not None:
+            position = self._restore(checkpoint)
+        self._module = self.ranks.wrap(self.agent)
+        self._threads = torch.get_num_threads()
+        self._test_env: DoomVectorEnv | None = None
+        self._env = self._open("train")
+        self._collector = self._new_collector(position)
+        self._metrics = Metrics(run.path, keep_updates=self.counters.update) if self.ranks.first else None
+        self._began = time.monotonic() - self.counters.seconds
+
+    # -- the loop -------------------------------------------------------------------------------------------
+
+    def train(self) -> Counters:
+        """Go on until the budget is spent or `stop` was called; then save, and evaluate if the budget is spent.
+
+        Raises:
+            Diverged: The loss is no number any more; the last checkpoint is as it was.
+        """
+        config, counters = self.config, self.counters
+        with torch_threads(self._threads):
+            while counters.decisions < config.budget and not self.ranks.any(self._stop):
+                row = self._update_once()
+                finished = counters.decisions >= config.budget
+                due = (
+                    config.evaluate_every
+                    and counters.decisions - counters.evaluated_at >= config.evaluate_every
+                )
+                if finished or due:
+                    row |= self._evaluate()
+                if self._metrics is not None:
+                    self._metrics.add(row)
+                    self._tell(row)
+                if finished or due or counters.decisions - counters.saved_at >= config.checkpoint_every:
+                    self._save()
+                self._climb()
+            if counters.saved_at < counters.decisions:
+                self._save()
+        return counters
+
+    def stop(self) -> None:
+        """Ask the loop to end after the current update; a checkpoint is written."""
+        self._stop = True
+
+    def close(self) -> None:
+        """End all engines."""
+        for env in (self._env, self._test_env):
+            if env is not None:
+                env.close()
+        if self._metrics is not None:
+            self._metrics.close()
+
+    def _update_once(self) -> dict[str, float]:
+        config, counters, learner = self.config, self.counters, self.config.learner
+        if config.reset_every_update and counters.update:
+            self._collector.restart()
+        begin = time.perf_counter()
+        ended = self._collector.collect()
+        collected = time.perf_counter()
+        rate = learner.learning_rate
+        if learner.learning_rate_decay == "linear":
+            rate *= max(0.0, 1 - counters.decisions / config.budget)
+        set_learning_rate(self._optimizer, rate)
+        figures = update(
+            self._module, self._collector.rollout, self._optimizer, learner, generator=self._shuffle
+        )
+        learned = time.perf_counter()
+        counters.update += 1
+        size = learner.rollout_steps * learner.num_envs
+        decisions, episodes = self.ranks.sum(size, len(ended))
+        counters.decisions += int(decisions)
+        counters.episodes += int(episodes)
+        counters.seconds = time.monotonic() - self._began
+        counters.recent.extend((e.total_reward, e.success, e.decisions) for e in ended)
+        return {
+            "update": counters.update,
+            "decisions": counters.decisions,
+            "frames": counters.decisions * config.env.frame_skip,
+            "seconds": counters.seconds,
+            "decisions_per_second": decisions / (learned - begin),
+            "episodes": counters.episodes,
+            **self._recent(),
+            **figures,
+            "learning_rate": rate,
+            "collect_seconds": collected - begin,
+            "update_seconds": learned - collected,
+            "engine_restarts": counters.engine_restarts + self._env.engine_restarts,
+            "maze_size": self._size or config.scenario.size,
+        }
+
+    def _recent(self) -> dict[str, float]:
+        if not self.counters.recent:
+            return {}
+        rewards, successes, decisions = np.array(self.counters.recent, np.float64).T
+        return {
+            "mean_return": float(rewards.mean()),
+            "success": float(successes.mean()),
+            "mean_decisions": float(decisions.mean()),
+        }
+
+    def _tell(self, row: dict[str, float]) -> None:
+        if self._on_progress is not None:
+            left = (self.config.budget - self.counters.decisions) / max(row["decisions_per_second"], 1e-9)
+            self._on_progress(Progress(self.counters.decisions, self.config.budget, row, left))
+
+    # -- worlds ---------------------------------------------------------------------------------------------
+
+    @property
+    def _size(self) -> int | None:
+        """Maze size of the curriculum's stage; None without a curriculum."""
+        stages = self.config.curriculum
+        return stages[min(self.counters.stage, len(stages) - 1)] if stages else None
+
+    def _worlds(self, split: str) -> Worlds:
+        if self.ranks.first:
+            worlds_of(self.config, split, size=self._size)  # made once, by one
+        self.ranks.barrier()
+        return worlds_of(self.config, split, size=self._size)
+
+    def _open(self, split: str) -> DoomVectorEnv:
+        settings, training = self.config.env, split == "train"
+        worlds = self._worlds(split) if training else worlds_of(self.config, split, size=self._last_size)
+        episodes = self.config.evaluation_episodes
+        return DoomVectorEnv(
+            self.config.learner.num_envs if training else min(EVALUATION_ENVS, len(worlds) * episodes),
+            worlds=worlds,
+            rendering=settings.rendering,
+            frame_skip=settings.frame_skip,
+            ego_motion_noise=settings.ego_motion_noise,
+            watchdog=settings.watchdog,
+            episodes_per_layout=None if training else episodes,
+            copy=False,
+        )
+
+    @property
+    def _last_size(self) -> int | None:
+        return self.config.curriculum[-1] if self.config.curriculum else None
+
+    def _new_collector(self, position: int) -> Collector:
+        return Collector(
+            self._env,
+            self.agent,
+            self.config.learner.rollout_steps,
+            seed=self._rank_seed(),
+            position=position,
+        )
+
+    def _rank_seed(self) -> int:
+        """A seed for what each rank draws by itself; another for each rank, stage of a curriculum apart."""
+        key = (self.config.seed, self.ranks.rank, self.counters.stage)
+        return int(np.random.SeedSequence(key).generate_state(1)[0] >> 1)
+
+    def _climb(self) -> None:
+        """Go to the next size of the curriculum when this one is learned."""
+        counters, config = self.counters, self.config
+        if counters.stage + 1 >= len(config.curriculum):
+            return
+        learned = len(counters.recent) == WINDOW and self._recent()["mean_return"] >= config.curriculum_bar
+        # Rank 0 decides for all: every rank has episodes of its own.
+        if not self.ranks.any(learned and self.ranks.first):
+            return
+        counters.stage += 1
+        counters.recent.clear()
+        counters.engine_restarts += self._env.engine_restarts
+        self._env.close()
+        self._env = self._open("train")
+        self._collector = self._new_collector(0)
+        self._save()
+
+    # -- evaluation and checkpoints -------------------------------------------------------------------------
+
+    def _evaluate(self) -> dict[str, float]:
+        """Play the held-out layouts; rank 0 does it, the others wait."""
+        self.counters.evaluated_at = self.counters.decisions
+        found: dict[str, float] = {}
+        if self.ranks.first:
+            if self._test_env is None:
+                self._test_env = self._open("test")
+            player = NetworkPlayer(self.agent, self._test_env.num_envs)
+            with torch_threads(1):
+                results = play(self._test_env, player, seed=self.config.seed)
+            found = self._write_evaluation(results)
+            self.counters.seconds = time.monotonic() - self._began
+        self.ranks.barrier()
+        return found
+
+    def _write_evaluation(self, results: list[EpisodeResult]) -> dict[str, float]:
+        counters, scores = self.counters, summary(results)
+        data = {
+            "decisions": counters.decisions,
+            "split": "test",
+            "summary": scores,
+            "episodes": [result._asdict() for result in results],
+        }
+        name = f"step-{counters.decisions:012d}.json"
+        write_whole(self.run.evaluation / name, json.dumps(data, indent=1) + "\n")
+        if scores["mean_return"] > counters.best_return:
+            counters.best_return = scores["mean_return"]
+            save_checkpoint(self.run.checkpoints / BEST, *self._snapshot())
+        return {"test_return": scores["mean_return"], "test_success": scores["success"]}
+
+    def _save(self) -> None:
+        self.counters.saved_at = self.counters.decisions
+        tensors, data = self._snapshot()
+        positions = self.ranks.gather(torch.tensor([self._env.episodes_begun]))
+        states = self.ranks.gather(torch.get_rng_state())
+        shuffles = self.ranks.gather(self._shuffle.get_state())
+        if not self.ranks.first:
+            return
+        tensors["positions"] = torch.cat(positions)
+        tensors["random"] = torch.stack(states)
+        tensors["shuffle"] = torch.stack(shuffles)
+        save_checkpoint(checkpoint_path(self.run.checkpoints, self.counters.decisions), tensors, data)
+        prune(self.run.checkpoints)
+
+    def _snapshot(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+        tensors = module_tensors(self.agent) | optimizer_tensors(self._optimizer)
+        data = {"counters": self.counters.to_json(), "config": self.config.to_json()}
+        return tensors, data
+
+    def _restore(self, checkpoint: Checkpoint) -> int:
+        """Take everything back; return the position in the stream of episodes to go on from."""
+        tensors, data = checkpoint
+        self.counters = Counters.from_json(data["counters"])
+        load_module(self.agent, tensors, self.run.checkpoints)
+        load_optimizer(self._optimizer, tensors)
+        positions, rank = tensors["positions"], self.ranks.rank
+        if rank < len(positions) and len(positions) == self.ranks.world_size:
+            torch.set_rng_state(tensors["random"][rank])
+            self._shuffle.set_state(tensors["shuffle"][rank])
+            return int(positions[rank])
+        # Another number of ranks than before: go on behind everything that any of them has played.
+        torch.manual_seed(self._rank_seed() + self.counters.update)
+        self._shuffle.manual_seed(self._rank_seed() + self.counters.update)
+        return int(positions.max())
+
+
+def check_resumable(config: TrainConfig, asked: TrainConfig | None) -> None:
+    """Refuse to go on with a run under another config."""
+    require(asked is None or asked == config, "this run folder has another config; give another folder.")
+
+
+__all__ = ["Counters", "Diverged", "EndedEpisode", "Progress", "Trainer"]
