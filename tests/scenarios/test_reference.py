@@ -1,12 +1,19 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from egomap.config import Task
+from egomap.scenarios.check import read_cfg, require_map
 from egomap.scenarios.layout import Cell, Wall
+from egomap.scenarios.planner import plan, solvable
 from egomap.scenarios.reference import read_reference
+from egomap.scenarios.tasks import FAMILIES, player_start
+
+from .player import IDLE, begin, opened, pose, tour, walk
 
 # A 3 x 3 arena of 100-unit cells whose south-west corner is at (-200, 0).
 SQUARE = {"exterior": [[-200.0, 0.0], [-200.0, 300.0], [100.0, 300.0], [100.0, 0.0]]}
@@ -48,3 +55,47 @@ def test_what_is_not_json_is_refused(tmp_path: Path) -> None:
         (tmp_path / "side.json").write_text(text)
         with pytest.raises(ValueError, match=r"side\.json does not describe a labyrinth map"):
             read_reference(tmp_path / "side.json", "labyrinth")
+
+
+AUTHORS = Path(
+    os.environ.get("EGOMAP_REFERENCE_SCENARIOS")
+    or Path(__file__).resolve().parents[3] / "shared" / "reference-scenarios"
+)
+SETS: dict[str, Task] = {
+    "labyrinth-9": "labyrinth",
+    "find_return-5": "find-return",
+    "find_return-9": "find-return",
+    "kitem-4": "ordered-items",
+    "kitem-6": "ordered-items",
+}
+
+
+@pytest.mark.skipif(not AUTHORS.is_dir(), reason="the authors' files are not here")
+class TestAuthorsFiles:
+    @pytest.mark.parametrize("name", list(SETS))
+    def test_they_pass_our_checks_and_can_be_solved(self, name: str) -> None:
+        files = sorted((AUTHORS / name).glob("*.cfg"))
+        assert files
+        for path in files:
+            cfg = read_cfg(path)
+            info = require_map(cfg.wad, cfg.map)
+            layout, x, y = read_reference(path.with_suffix(".json"), SETS[name])
+            assert info.format == "udmf" and info.center == (x, y)
+            assert info.bounds[2] - info.bounds[0] == layout.size * layout.cell
+            assert solvable(layout)
+            assert len(plan(layout)) == len(layout.goals)
+
+    @pytest.mark.parametrize("name", ["labyrinth-9", "find_return-5", "kitem-4"])
+    def test_they_pay_what_ours_pay(self, name: str, tmp_path: Path) -> None:
+        path = sorted((AUTHORS / name).glob("*.cfg"))[1]
+        layout, offset_x, offset_y = read_reference(path.with_suffix(".json"), SETS[name])
+        with opened(path, tmp_path) as game:
+            begin(game, "MAP01")
+            x, y, _ = pose(game)
+            assert (x - offset_x, y - offset_y) == player_start(layout)
+            paid = []
+            for leg in tour(layout, range(len(layout.goals))):
+                paid += walk(game, [(x + offset_x, y + offset_y) for x, y in leg])
+            assert tuple(paid) == FAMILIES[layout.task].rewards(len(layout.goals))
+            game.make_action(IDLE, 1)
+            assert game.is_episode_finished()
