@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from egomap.config import ScenarioConfig, Task
+from egomap.config import Task
 from egomap.envs import DoomEnv, DoomVectorEnv
-from egomap.scenarios.dataset import ScenarioSet, generate
+from egomap.scenarios.dataset import ScenarioSet
 
 TASKS: tuple[Task, ...] = ("labyrinth", "find-return", "ordered-items")
 IDS = {
@@ -19,39 +19,6 @@ IDS = {
     "find-return": "EgoMap/FindReturn-v0",
     "ordered-items": "EgoMap/OrderedItems-v0",
 }
-
-
-@pytest.fixture(scope="session")
-def sets(tmp_path_factory: pytest.TempPathFactory) -> dict[Task, ScenarioSet]:
-    """A set of 16 + 4 layouts of each task, in a folder whose name has a blank."""
-    folder = tmp_path_factory.mktemp("scenario sets")
-    return {
-        task: generate(
-            ScenarioConfig(
-                task=task,
-                size=5,
-                items=4,
-                cell=160 if task == "ordered-items" else 128,
-                train=16,
-                test=4,
-                seed=5,
-            ),
-            folder / task,
-        )
-        for task in TASKS
-    }
-
-
-@pytest.fixture(scope="session", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Default sets and merged files go to a folder of this test run."""
-    before = os.environ.get("EGOMAP_CACHE")
-    folder = tmp_path_factory.mktemp("cache")
-    os.environ["EGOMAP_CACHE"] = str(folder)
-    yield folder
-    os.environ.pop("EGOMAP_CACHE")
-    if before is not None:
-        os.environ["EGOMAP_CACHE"] = before
 
 
 @pytest.fixture

@@ -27,7 +27,8 @@ from egomap.envs.rendering import RenderMode
 
 BUTTONS = (vzd.Button.TURN_LEFT, vzd.Button.TURN_RIGHT, vzd.Button.MOVE_FORWARD)
 ACTIONS = ("left", "right", "forward", "forward+left", "forward+right")
-_PRESSED = ([1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 1], [0, 1, 1])
+"""What the actions 0 to 4 do; `PRESSED` says which buttons that takes."""
+PRESSED = ([1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 1], [0, 1, 1])
 VARIABLES = (vzd.GameVariable.POSITION_X, vzd.GameVariable.POSITION_Y, vzd.GameVariable.ANGLE)
 
 # Everything that ViZDoom raises when its engine is gone.
@@ -93,6 +94,16 @@ class Engine:
         """The engine's process."""
         return self._berth.engine_pid if self._berth else None
 
+    @property
+    def launcher_pid(self) -> int | None:
+        """The small process that started the engine and waits for it."""
+        return self._berth.launcher_pid if self._berth else None
+
+    @property
+    def game(self) -> Any:
+        """ViZDoom's own object, for what this class does not offer; unwatched."""
+        return self._game
+
     def load(self, map_name: str, seed: int) -> None:
         """Begin an episode that depends on (map, seed) alone, whatever was played before.
 
@@ -103,7 +114,7 @@ class Engine:
 
     def act(self, action: int) -> float:
         """One decision: hold the action for `frame_skip` tics; return the reward of those tics."""
-        return float(self._watched(self._make_action, _PRESSED[action]))
+        return float(self._watched(self._make_action, PRESSED[action]))
 
     def frame(self) -> Frame:
         """What the engine drew last, to be used before the next `act` or `load`; only while an episode runs."""
@@ -217,7 +228,7 @@ class Engine:
         game.load_config(str(self._cfg.resolve()))
         game.set_doom_scenario_path(str(self._wad.resolve()))
         game.set_doom_map(self._first_map)
-        game.set_vizdoom_path(str(berth.write_launcher(self._executable)))
+        game.set_vizdoom_path(str(berth.prepare(self._executable)))
         game.set_doom_config_path(str(berth.folder / "engine.ini"))
         game.set_screen_resolution(getattr(vzd.ScreenResolution, self._mode.resolution))
         game.set_screen_format(vzd.ScreenFormat.RGB24)

@@ -10,7 +10,6 @@ import atexit
 import contextlib
 import mmap
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -26,7 +25,9 @@ MAX_ENGINES = 4096
 
 # The launcher is the process that ViZDoom waits for. ViZDoom's own start-up crashes the whole Python process
 # when its engine dies before it is ready, so the launcher starts the engine anew then; and if the engine cannot
-# start at all, the launcher writes `failed` and waits to be killed, so that the caller can say what is wrong.
+# start at all, the launcher writes `failed` and waits for its folder to go, so that the caller can say what is wrong.
+# It is written once, and every berth has a link to it: a program that was written a moment ago may be "busy", held
+# open by the child of a fork in another thread, and cannot be run until that child is gone.
 # A Ctrl-C at the terminal is for the trainer alone: the engine inherits that it is ignored. (A session of its own
 # would do that too, but Linux schedules sessions as groups, and the trainer's threads then wait behind the engines.)
 _LAUNCHER = """#!/bin/sh
@@ -38,16 +39,16 @@ for word in "$@"; do
   [ "$previous" = "+viz_instance_id" ] && instance=$word
   previous=$word
 done
+read -r program <program
 for attempt in 1 2 3 4; do
-  {executable} "$@" >log 2>&1 &
-  echo "$$ $! $instance" >engine.new && mv engine.new engine || { kill -9 $!; exit 1; }
+  "$program" "$@" >log 2>&1 &
+  echo "$$ $! $instance" >engine.new && mv engine.new engine || kill -9 $!
   wait $!
   code=$?
   [ -e ready ] && exit $code
 done
-mkfifo gate
 echo "$code" >failed
-read -r _ <gate
+while [ -e program ]; do sleep 1; done
 """
 
 
@@ -59,13 +60,13 @@ class Berth:
         self.folder = folder
         self._deadlines = deadlines
 
-    def write_launcher(self, executable: str) -> Path:
+    def prepare(self, executable: str) -> Path:
         """Make the folder ready for a new engine; return the launcher's path."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
+        (self.folder / "program").write_text(f"{executable}\n")
         launcher = self.folder / "launcher"
-        launcher.write_text(_LAUNCHER.replace("{executable}", shlex.quote(executable)))
-        launcher.chmod(0o700)
+        launcher.symlink_to(self.folder.parent / "launcher")
         if not os.access(launcher, os.X_OK):
             raise ValueError(
                 f"The Doom engine cannot start: no program may run in {self.folder.parent.parent}. "
@@ -104,6 +105,12 @@ class Berth:
         return record[1] if record else None
 
     @property
+    def launcher_pid(self) -> int | None:
+        """The launcher's process, or None before it was started."""
+        record = _guard_process.read_record(str(self.folder))
+        return record[0] if record else None
+
+    @property
     def instance(self) -> str | None:
         """ViZDoom's name for the engine; its shared memory bears it."""
         record = _guard_process.read_record(str(self.folder))
@@ -126,6 +133,9 @@ class Guard:
         path.write_bytes(bytes(8 * MAX_ENGINES))
         with path.open("r+b") as file:
             self._deadlines = memoryview(mmap.mmap(file.fileno(), 0)).cast("d")
+        launcher = self.folder / "launcher"
+        launcher.write_text(_LAUNCHER)
+        launcher.chmod(0o700)
         self._lock = threading.Lock()
         self._free = list(range(MAX_ENGINES - 1, -1, -1))
         self.abandoned = 0
