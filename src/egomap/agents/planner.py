@@ -217,14 +217,19 @@ class Route:
         body = self._observe(*(float(value) for value in pose))
         last = self._leg + 1 == len(self._layout.goals)
         if self._leg < 0 or (not last and _touches(body.x, body.y, self._goal)):
-            self._begin_leg(body)
+            self._leg += 1
+            self._set_course(body)
         self._segment = advance(body.x, body.y, self._course, self._segment)
-        action = self._best(body, self._course)
+        best = self._best(body, self._course)
+        if not best:  # carried off the way, perhaps to the wrong side of an item: another way begins here
+            self._set_course(body)
+            best = self._best(body, self._course)
+        self._future = best[1:]
+        action = best[0] if best else self._blindly(body)
         self._expected, _ = move(body, action, self._course, self._frame_skip)
         return action
 
-    def _begin_leg(self, body: Body) -> None:
-        self._leg += 1
+    def _set_course(self, body: Body) -> None:
         layout, leg = self._layout, self._leg
         self._goal = layout.center(layout.goals[leg])
         ahead = plan_leg(layout, leg, (body.x, body.y))
@@ -251,8 +256,8 @@ class Route:
         vy = expected.vy + per_unit * (y - expected.y)
         return Body(x, y, vx, vy, heading, expected.held)
 
-    def _best(self, body: Body, course: Course) -> int:
-        """The first action of the shortest future; the one foreseen before is kept unless another is shorter."""
+    def _best(self, body: Body, course: Course) -> list[int]:
+        """The shortest future found: the one foreseen before, unless another is shorter; [] if there is none."""
         best = self._future
         firsts = [action for action in range(5) if not best or action != best[0]]
         options: list[tuple[int | None, Habit]] = [
@@ -263,8 +268,10 @@ class Route:
             future = self._foresee(body, course, first, habit, limit=len(best) or MOST_DECISIONS)
             if future:
                 best = future
-        self._future = best[1:]
-        return best[0] if best else control(body, course, self._segment, HABITS[-1], self._frame_skip)
+        return best
+
+    def _blindly(self, body: Body) -> int:
+        return control(body, self._course, self._segment, HABITS[-1], self._frame_skip)
 
     def _harmless(self, body: Body, action: int, course: Course) -> bool:
         return harmless(body, action, course.forbidden, self._frame_skip)
