@@ -10,9 +10,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from replay import EXTENT, random_inputs
 from writes import random_content, random_writes
 
-from egomap.memory import native
+from egomap.memory import Camera, EgoMapMemory, MapSettings, native
 from egomap.memory.attention import attend
 from egomap.memory.reads import cell_positions
 from egomap.memory.scan import write_and_read
@@ -206,6 +207,26 @@ def test_attend(batch, size, channels, similarity, dtype, seed):
     assert_kernels_equal_torch(lambda r, q, b: attend(r, q, b, positions, similarity), *leaves)
 
 
+@settings(max_examples=15)
+@given(
+    size=st.integers(1, 7),
+    share=st.sampled_from([0.0, 0.3, 1.0]),
+    similarity=st.sampled_from(["cosine", "l1"]),
+    dtype=dtypes,
+    seed=st.integers(0, 1000),
+)
+def test_attend_with_empty_rows_passed_by(size, share, similarity, dtype, seed):
+    rows, query, beta = random_attention(4, size, 3, seed, dtype)
+    visible = torch.rand(4, size * size, generator=torch.Generator().manual_seed(seed)) < share
+    rows.mul_(visible[..., None])
+    positions = cell_positions(size).to(dtype)
+
+    def run(r, q, b):  # the gradient of rows out of sight is nobody's business
+        return attend(torch.where(visible[..., None], r, 0.0), q, b, positions, similarity, visible=visible)
+
+    assert_kernels_equal_torch(run, *(leaf.requires_grad_() for leaf in (rows, query, beta)))
+
+
 @pytest.mark.parametrize("batch", [1, 3, 9])
 @pytest.mark.parametrize("similarity", ["cosine", "l1"])
 def test_attend_with_any_number_of_threads(four_threads, batch, similarity):
@@ -238,6 +259,34 @@ def test_a_gradient_that_is_broadcast():
             context, _ = attend(*leaves, cell_positions(4), "cosine")
             found.append(torch.autograd.grad(context.sum(), leaves))
     torch.testing.assert_close(*found, rtol=1e-11, atol=1e-11)
+
+
+# -- the whole memory ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "l1"])
+@pytest.mark.parametrize("start", ["empty", "used"])
+def test_unroll_from_a_state_without_gradient(similarity, start):
+    """As in training: most of the map is empty, and the kernels leave that part out."""
+    torch.manual_seed(0)
+    camera = Camera.from_fov(112, 64, horizontal=1.8, vertical=1.1)
+    memory = EgoMapMemory(camera, MapSettings(extent=EXTENT, similarity=similarity)).double()
+    inputs = random_inputs(9, 3, 0, dtype=torch.float64)
+    inputs = inputs._replace(depth=torch.where(inputs.depth < 40, inputs.depth, torch.inf))
+    episode_start = torch.zeros(9, 3, dtype=torch.bool)
+    episode_start[4, 1] = True
+    state = memory.initial_state(3)
+    if start == "used":
+        state = tuple(tensor.detach() for tensor in memory.unroll(inputs, state, episode_start)[1])
+    leaves = (inputs.features.requires_grad_(), *memory.parameters())
+    fast, slow = both(
+        lambda features, *_: memory.unroll(inputs._replace(features=features), state, episode_start)[:1],
+        *leaves,
+    )
+    for got, expected in zip(fast, slow, strict=True):
+        torch.testing.assert_close(
+            got, expected, rtol=1e-10, atol=1e-10 * max(1, float(expected.detach().abs().max()))
+        )
 
 
 # -- the switch ---------------------------------------------------------------------------------------------
