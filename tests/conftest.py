@@ -1,11 +1,57 @@
-"""One hypothesis profile for the whole suite: the same examples in every run, no time limit per example.
+"""What all tests share: one hypothesis profile, a cache of their own, and small scenario sets.
 
-A busy machine must not fail a test, and a failure must come back when the test is run again.
+The profile gives the same examples in every run and no time limit for each: a busy machine must not fail a test,
+and a failure must come back when the test is run again.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
+from egomap.config import ScenarioConfig, Task
+from egomap.scenarios.dataset import ScenarioSet, generate
+
+# Read by OpenMP when torch loads it: threads that wait must not spin while other processes want the cores.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 settings.register_profile("deterministic", derandomize=True, deadline=None, database=None)
 settings.load_profile("deterministic")
+
+TASKS: tuple[Task, ...] = ("labyrinth", "find-return", "ordered-items")
+
+
+@pytest.fixture(scope="session")
+def sets(tmp_path_factory: pytest.TempPathFactory) -> dict[Task, ScenarioSet]:
+    """A set of 16 + 4 layouts of each task, in a folder whose name has a blank."""
+    folder = tmp_path_factory.mktemp("scenario sets")
+    return {
+        task: generate(
+            ScenarioConfig(
+                task=task,
+                size=5,
+                items=4,
+                cell=160 if task == "ordered-items" else 128,
+                train=16,
+                test=4,
+                seed=5,
+            ),
+            folder / task,
+        )
+        for task in TASKS
+    }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Default sets and merged files go to a folder of this test run."""
+    before = os.environ.get("EGOMAP_CACHE")
+    folder = tmp_path_factory.mktemp("cache")
+    os.environ["EGOMAP_CACHE"] = str(folder)
+    yield folder
+    os.environ.pop("EGOMAP_CACHE")
+    if before is not None:
+        os.environ["EGOMAP_CACHE"] = before

@@ -6,6 +6,7 @@ Whatever is wrong with the input ends with one sentence on stderr and exit code 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,6 +38,8 @@ INPUT_ERRORS = (ValueError, OSError, RuntimeError)
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; return the exit code."""
     given = sys.argv[1:] if arguments is None else arguments
+    # Read by OpenMP when torch loads it: threads that wait must not spin while engines want the cores.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     commands: dict[str, Callable[..., int]] = {
         "doctor": doctor,
         "generate": generate,

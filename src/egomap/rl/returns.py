@@ -48,7 +48,7 @@ def generalised_advantages(
         trace_decay: lambda; 1 gives discounted returns minus values, 0 one-step errors.
     """
     errors = rewards + discount * following - values
-    carry = torch.where(ended, 0.0, discount * trace_decay).to(errors.dtype)
+    carry = (~ended).to(errors.dtype) * (discount * trace_decay)
     advantages = torch.empty_like(errors)
     running = torch.zeros_like(errors[0])
     for t in range(len(errors) - 1, -1, -1):
