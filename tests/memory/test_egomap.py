@@ -7,6 +7,7 @@ import math
 
 import pytest
 import torch
+from allocations import large_allocations
 from egomaps import ABLATIONS, CAMERA, at, never, one_pixel, one_pixel_inputs, small
 from replay import loop_of_steps, random_inputs, random_state
 
@@ -459,6 +460,26 @@ def test_poses_motions_and_depths_are_data(map_frame):
     for run in (memory.unroll, lambda *arguments: loop_of_steps(memory, *arguments)):
         out, _ = run(inputs, state, never(3, 2))
         assert torch.autograd.grad(out.sum(), data, allow_unused=True) == (None,) * 4
+
+
+# -- what it takes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("similarity", ["cosine", "l1"])
+def test_an_unroll_holds_one_map_per_step(backend, similarity):
+    """Of T x N full maps: the one that is read, and in the backward pass one gradient from each of two readers."""
+    torch.manual_seed(0)
+    memory = small(similarity=similarity)
+    inputs, state = random_inputs(128, 5, 0), memory.initial_state(5)
+    inputs.features.requires_grad_()
+    with native.use_kernels(backend):
+        with large_allocations(128 * 5 * 144 * 16) as forward:
+            out, _ = memory.unroll(inputs, state, never(128, 5))
+        with large_allocations(128 * 5 * 144 * 16) as backward:
+            out.sum().backward()
+    assert len(forward) == 1, forward
+    assert len(backward) == 2, backward
 
 
 # -- what can be shown --------------------------------------------------------------------------------------

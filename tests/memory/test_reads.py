@@ -101,6 +101,21 @@ def test_attention_is_equation_7(backend, similarity):
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
+def test_a_large_batch_is_its_parts(backend, similarity):
+    rows, query, beta = random(600, 4, 2), random(600, 2, seed=1), 1 + random(600, seed=2).abs()
+    leaves = [leaf.requires_grad_() for leaf in (rows, query, beta)]
+    context, attention = attend(*leaves, cell_positions(2), similarity)
+    gradients = torch.autograd.grad(context.sin().sum(), leaves)
+    for part in (slice(0, 100), slice(100, 101), slice(101, 600)):
+        some = [leaf[part].detach().requires_grad_() for leaf in leaves]
+        expected, weights = attend(*some, cell_positions(2), similarity)
+        torch.testing.assert_close((context[part], attention[part]), (expected, weights))
+        torch.testing.assert_close(
+            [g[part] for g in gradients], list(torch.autograd.grad(expected.sin().sum(), some))
+        )
+
+
+@pytest.mark.parametrize("similarity", SIMILARITIES)
 def test_large_beta_picks_the_best_cell_and_its_place(backend, similarity):
     rows, query = random(2, 16, 4), random(2, 4, seed=1)
     best = similarities(rows, query, similarity).argmax(-1)

@@ -17,6 +17,9 @@ from egomap.memory import native
 EPSILON = 1e-4
 """Added to squared lengths in the cosine, so that an empty cell has similarity 0 and a finite gradient."""
 
+_PIECE = 256
+"""Samples at a time in plain torch, so that what lies between rows and attention is never as large as the rows."""
+
 
 def normalise(vectors: Tensor) -> Tensor:
     """Vectors (..., C) divided by their length; Choice: by sqrt(length^2 + EPSILON), smooth even at zero."""
@@ -83,6 +86,16 @@ def attend(
         cosine = similarity == "cosine"
         query = normalise(query) if cosine else query
         return native.attend(rows, query, beta, positions, visible=visible, epsilon=EPSILON, cosine=cosine)
+    if torch.compiler.is_compiling():
+        return _attend(rows, query, beta, positions, similarity)
+    pieces = zip(rows.split(_PIECE), query.split(_PIECE), beta.split(_PIECE), strict=True)
+    contexts, attentions = zip(*(_attend(*piece, positions, similarity) for piece in pieces), strict=True)
+    return torch.cat(contexts), torch.cat(attentions)
+
+
+def _attend(
+    rows: Tensor, query: Tensor, beta: Tensor, positions: Tensor, similarity: Similarity
+) -> tuple[Tensor, Tensor]:
     attention = torch.softmax(beta[:, None] * similarities(rows, query, similarity), dim=-1)
     features = torch.bmm(attention[:, None], rows).squeeze(1)
     return torch.cat((features, attention @ positions), dim=-1), attention.detach()
