@@ -58,7 +58,7 @@ class Berth:
     def __init__(self, number: int, folder: Path, deadlines: memoryview[float]) -> None:
         self.number = number
         self.folder = folder
-        self._deadlines = deadlines
+        self.deadlines = deadlines
 
     def prepare(self, executable: str) -> Path:
         """Make the folder ready for a new engine; return the launcher's path."""
@@ -76,16 +76,16 @@ class Berth:
 
     def set_deadline(self, seconds: float) -> None:
         """From now the guard kills the engine after `seconds`, unless the deadline is set anew or cleared."""
-        self._deadlines[self.number] = time.monotonic() + seconds
+        self.deadlines[self.number] = time.monotonic() + seconds
 
     def clear_deadline(self) -> None:
         """The engine is idle: it may rest as long as it likes."""
-        self._deadlines[self.number] = 0.0
+        self.deadlines[self.number] = 0.0
 
     @property
     def has_deadline(self) -> bool:
         """Whether somebody waits for the engine."""
-        return self._deadlines[self.number] != 0.0
+        return self.deadlines[self.number] != 0.0
 
     def mark_ready(self) -> None:
         """The engine has started: from now its end is for the caller to see."""

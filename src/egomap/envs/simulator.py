@@ -77,9 +77,10 @@ class Simulator:
         self.total_reward = 0.0
         self.success = False
         self.interrupted = False
+        self._reward = 0.0
         # What a decision pays without any event; the last one of an episode may have fewer tics.
         living = settings.frame_skip * self.engine.living_reward
-        self._least_living, self._most_living = min(living, 0.0), max(living, 0.0)
+        self._least_living, self._most_living = min(living, 0.0) - 1e-6, max(living, 0.0) + 1e-6
         self._last_event = 0.0
         self._decisions_since_event = 0
 
@@ -92,27 +93,45 @@ class Simulator:
         self._last_event, self._decisions_since_event = 0.0, 0
         self._load(self.worlds[episode.layout].map_name, episode.seed)
         self.odometry.reset(self._pose(), episode.seed)
-        self._write(EgoMotion(0.0, 0.0, 0.0), row)
+        self._write_place(EgoMotion(0.0, 0.0, 0.0), row)
+        self._write_pictures(row)
 
     def step(self, action: int, row: ObservationRow) -> Outcome:
         """One decision. At the end of an episode the engine shows nothing, and nothing is written."""
-        self.decisions += 1
-        self.frames += self.settings.frame_skip
+        if self.act(action, row):
+            return Outcome(self.settle(row), terminated=False, truncated=False)
+        return self.conclude()
+
+    def act(self, action: int, row: ObservationRow) -> bool:
+        """The first half of a decision: hold the action and write the pictures. Whether the episode goes on.
+
+        `settle` must follow if it does, `conclude` if not. Threads run this half, which hardly needs Python's lock.
+        """
         try:
-            reward = self.engine.act(action)
+            self._reward = self.engine.act(action)
         except EngineDied:
             self.interrupted = True
+            self._reward = 0.0
             self.engine.restart()
-            return Outcome(0.0, terminated=False, truncated=True)
-        self.total_reward += reward
-        self._decisions_since_event += 1
-        if not self._least_living - 1e-6 <= reward <= self._most_living + 1e-6:
-            self._last_event, self._decisions_since_event = reward, 0
-        if not self.engine.finished:
-            self._write(self.odometry.update(self._pose()), row)
-            return Outcome(reward, terminated=False, truncated=False)
+            return False
+        if self.engine.finished:
+            return False
+        self._write_pictures(row)
+        return True
+
+    def settle(self, row: ObservationRow) -> float:
+        """The second half of a decision after which the episode goes on: keep account, write where the player is."""
+        self._count()
+        self._write_place(self.odometry.update(self._pose()), row)
+        return self._reward
+
+    def conclude(self) -> Outcome:
+        """The second half of an episode's last decision."""
+        self._count()
+        if self.interrupted:
+            return Outcome(self._reward, terminated=False, truncated=True)
         terminated, self.success = self._ending()
-        return Outcome(reward, terminated=terminated, truncated=not terminated)
+        return Outcome(self._reward, terminated=terminated, truncated=not terminated)
 
     def info(self) -> dict[str, Any]:
         """The account of the running episode, under the names that are documented in docs/environments.md."""
@@ -161,12 +180,23 @@ class Simulator:
         center_x, center_y = self._center
         return Pose(x - center_x, y - center_y, wrap(math.radians(degrees)))
 
-    def _write(self, motion: EgoMotion, row: ObservationRow) -> None:
+    def _count(self) -> None:
+        reward = self._reward
+        self.decisions += 1
+        self.frames += self.settings.frame_skip
+        self.total_reward += reward
+        self._decisions_since_event += 1
+        if not self._least_living <= reward <= self._most_living:
+            self._last_event, self._decisions_since_event = reward, 0
+
+    def _write_pictures(self, row: ObservationRow) -> None:
         screen, depth = self.engine.frame()
         if self._keep_screen:
             self.screen = screen.copy()
-        cv2.resize(screen, _SIZE, dst=row.rgb, interpolation=self._filter)
-        cv2.resize(depth, _SIZE, dst=self._levels, interpolation=cv2.INTER_NEAREST_EXACT)
-        cv2.LUT(self._levels, self._depth_table, dst=row.depth)
+        cv2.resize(screen, _SIZE, row.rgb, 0, 0, self._filter)
+        cv2.resize(depth, _SIZE, self._levels, 0, 0, cv2.INTER_NEAREST_EXACT)
+        cv2.LUT(self._levels, self._depth_table, row.depth)
+
+    def _write_place(self, motion: EgoMotion, row: ObservationRow) -> None:
         row.pose[:] = self.odometry.pose
         row.ego_motion[:] = motion
