@@ -215,25 +215,25 @@ def test_a_landmark_moves_to_the_other_side_as_the_agent_turns():
 
 def test_the_query_finds_the_landmark():
     """The read context says what it is and where, from the agent: 30 ahead of a map that reaches 60."""
-    memory = one_pixel(channels=2)
+    memory = one_pixel(channels=3)
     with torch.no_grad():
         memory.context_read.query.weight.zero_()
-        memory.context_read.query.bias.copy_(torch.tensor([1.0, 0.0, 200.0]))
+        memory.context_read.query.bias.copy_(torch.tensor([1.0, 0.0, 0.0, 200.0]))
     pose = torch.tensor([[10.0, -20.0, NORTH]], dtype=torch.float64)
     state = EgoMapState(*memory.initial_state(1))
     for row, column in ((4, 6), (4, 7), (5, 6), (5, 7)):  # the four cells around (10, 10)
-        state.map[0, row * 12 + column] = torch.tensor([7.0, 0.0])
+        state.map[0, row * 12 + column] = torch.tensor([7.0, 0.0, 0.0])
         state.known[0, row * 12 + column] = True
-    state.map[0, 100] = torch.tensor([0.0, 5.0])  # something else
+    state.map[0, 100] = torch.tensor([0.0, 5.0, 0.0])  # something else
     view = MemoryInputs(
-        torch.zeros(1, 2, 1, 1, dtype=torch.float64),
+        torch.zeros(1, 3, 1, 1, dtype=torch.float64),
         torch.zeros(1, 1, 1, dtype=torch.float64),
         pose,
         pose * 0,
     )
     out, _ = memory.step(view, state)
     torch.testing.assert_close(
-        out[0, 4:], torch.tensor([7.0, 0.0, 0.0, 0.5], dtype=torch.float64), rtol=0, atol=2e-3
+        out[0, 4:], torch.tensor([7.0, 0.0, 0.0, 0.0, 0.5], dtype=torch.float64), rtol=0, atol=2e-3
     )
 
 
@@ -429,7 +429,7 @@ def test_the_values_do_not_depend_on_the_truncation():
 def test_gradcheck_of_the_whole_way(backend, name):
     """From features, map and hidden state to the outputs, through write, warp, both reads and the GRU."""
     torch.manual_seed(1)
-    memory = one_pixel(channels=2, **ABLATIONS[name])
+    memory = one_pixel(channels=3, **ABLATIONS[name])
     with torch.no_grad():
         for parameter in memory.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
@@ -444,7 +444,7 @@ def test_gradcheck_of_the_whole_way(backend, name):
         out, last = memory.unroll(inputs, start._replace(map=map_prev, hidden=hidden), begin)
         return out, last[0], last[2]
 
-    features = torch.randn(3, 2, 2, 1, 1, generator=g, dtype=torch.float64)
+    features = torch.randn(3, 2, 3, 1, 1, generator=g, dtype=torch.float64)
     leaves = [leaf.clone().requires_grad_() for leaf in (features, start.map, start.hidden)]
     with native.use_kernels(backend):
         assert torch.autograd.gradcheck(run, leaves, fast_mode=True)

@@ -74,9 +74,11 @@ def check(name: str, steps: int, num_envs: int, seed: int, rate: float, *, fresh
         state = memory.initial_state(num_envs) if fresh else random_state(memory, num_envs, seed)
         inputs, begin = inputs_with_gaps(steps, num_envs, seed, dtype), starts(steps, num_envs, seed, rate)
         smooth[dtype] = dtype == torch.float64 or distance_to_kinks(memory, inputs, state, begin) > 5e-6
-        assert_unroll_equals_steps(
-            memory, inputs, state, begin, tolerance=tolerance, compare_gradients=smooth[dtype]
-        )
+        for state_gradients in (True, False):
+            assert_unroll_equals_steps(
+                memory, inputs, state, begin, tolerance=tolerance,
+                compare_gradients=smooth[dtype], state_gradients=state_gradients,
+            )  # fmt: skip
     return smooth[torch.float32]
 
 

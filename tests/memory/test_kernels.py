@@ -21,7 +21,8 @@ from egomap.memory.scan import write_and_read
 pytestmark = pytest.mark.skipif(not native.available(), reason="numba is not installed")
 
 TOLERANCES = {torch.float32: 2e-5, torch.float64: 1e-11}
-dtypes = st.sampled_from([torch.float32, torch.float64])
+kinds = st.sampled_from([(1, torch.float64), (3, torch.float64), (16, torch.float32), (16, torch.float64)])
+"""Channels and dtypes. The tests of this folder keep to these: each kind is compiled once, at seconds apiece."""
 
 
 @pytest.fixture
@@ -77,14 +78,14 @@ def check_write_read(writes, features, map_prev, known):
     num_envs=st.integers(1, 5),
     points=st.integers(1, 12),
     size=st.integers(1, 9),
-    channels=st.sampled_from([1, 3, 16]),
+    kind=kinds,
     seen=st.sampled_from([0.0, 0.5, 1.0]),
     cuts=st.sampled_from([None, 0.3]),
     alpha=st.sampled_from([0.0, 0.9, 1.0]),
-    dtype=dtypes,
     seed=st.integers(0, 1000),
 )
-def test_write_read(steps, num_envs, points, size, channels, seen, cuts, alpha, dtype, seed):
+def test_write_read(steps, num_envs, points, size, kind, seen, cuts, alpha, seed):
+    channels, dtype = kind
     writes = random_writes(
         steps, num_envs, points, size, seed=seed, seen=seen, cuts=cuts, alpha=alpha, dtype=dtype
     )
@@ -92,11 +93,12 @@ def test_write_read(steps, num_envs, points, size, channels, seen, cuts, alpha, 
 
 
 @settings(max_examples=10)
-@given(seed=st.integers(0, 1000), size=st.integers(1, 9), dtype=dtypes)
-def test_write_read_into_a_map_without_gradient(seed, size, dtype):
+@given(seed=st.integers(0, 1000), size=st.integers(1, 9), kind=kinds)
+def test_write_read_into_a_map_without_gradient(seed, size, kind):
     """The kernels pass by what is empty: a map that is known in part, and one whose unknown cells hold values."""
+    channels, dtype = kind
     writes = random_writes(6, 3, 4, size, seed=seed, seen=0.5, dtype=dtype)
-    features, map_prev, known = random_content(writes, 3, size, seed=seed, dtype=dtype)
+    features, map_prev, known = random_content(writes, channels, size, seed=seed, dtype=dtype)
     for start in (map_prev * known[..., None], map_prev, torch.zeros_like(map_prev)):
         run = lambda f, start=start: write_and_read(f, start, known, writes)  # noqa: E731
         assert_kernels_equal_torch(run, features.requires_grad_())
@@ -111,10 +113,10 @@ def test_write_read_with_any_number_of_threads(four_threads, num_envs):
 def test_write_read_of_strided_input():
     """Features of images that are not channels last, environments last in memory, a map out of a larger one."""
     writes = random_writes(4, 3, 6)
-    features, _, known = random_content(writes, 4, 5)
+    features, _, known = random_content(writes, 3, 5)
     spread = (
         features.movedim(-1, 2).contiguous().movedim(2, -1),
-        torch.randn(3, 50, 4, dtype=torch.float64)[:, ::2],
+        torch.randn(3, 50, 3, dtype=torch.float64)[:, ::2],
         known.t().contiguous().t(),
     )
     assert not any(tensor.is_contiguous() for tensor in spread)
@@ -130,10 +132,10 @@ def test_write_read_of_strided_input():
 
 def test_write_read_of_broadcast_features():
     writes = random_writes(4, 3, 6)
-    _, map_prev, known = random_content(writes, 4, 5)
-    feature = torch.randn(4, dtype=torch.float64, requires_grad=True)
+    _, map_prev, known = random_content(writes, 3, 5)
+    feature = torch.randn(3, dtype=torch.float64, requires_grad=True)
     assert_kernels_equal_torch(
-        lambda f, m: write_and_read(f.expand(4, 3, 6, 4), m, known, writes),
+        lambda f, m: write_and_read(f.expand(4, 3, 6, 3), m, known, writes),
         feature,
         map_prev.requires_grad_(),
     )
@@ -142,12 +144,12 @@ def test_write_read_of_broadcast_features():
 def test_gradients_of_odd_layout():
     """A gradient that is broadcast, and one whose memory is in another order."""
     writes = random_writes(4, 3, 6)
-    features, map_prev, known = random_content(writes, 4, 5)
+    features, map_prev, known = random_content(writes, 3, 5)
     leaves = (features.requires_grad_(), map_prev.requires_grad_())
     grads = (
-        torch.ones((), dtype=torch.float64).expand(4, 3, 25, 4),
-        torch.randn(4, 3, 4, 25, dtype=torch.float64).transpose(-1, -2),
-        torch.randn(3, dtype=torch.float64)[:, None, None].expand(3, 25, 4),
+        torch.ones((), dtype=torch.float64).expand(4, 3, 25, 3),
+        torch.randn(4, 3, 3, 25, dtype=torch.float64).transpose(-1, -2),
+        torch.randn(3, dtype=torch.float64)[:, None, None].expand(3, 25, 3),
     )
     found = []
     for backend in ("numba", "torch"):
@@ -196,12 +198,12 @@ def random_attention(batch, size, channels, seed, dtype):
 @given(
     batch=st.integers(1, 9),
     size=st.integers(1, 7),
-    channels=st.sampled_from([1, 3, 16]),
+    kind=kinds,
     similarity=st.sampled_from(["cosine", "l1"]),
-    dtype=dtypes,
     seed=st.integers(0, 1000),
 )
-def test_attend(batch, size, channels, similarity, dtype, seed):
+def test_attend(batch, size, kind, similarity, seed):
+    channels, dtype = kind
     leaves = [leaf.requires_grad_() for leaf in random_attention(batch, size, channels, seed, dtype)]
     positions = cell_positions(size).to(dtype)
     assert_kernels_equal_torch(lambda r, q, b: attend(r, q, b, positions, similarity), *leaves)
@@ -212,11 +214,12 @@ def test_attend(batch, size, channels, similarity, dtype, seed):
     size=st.integers(1, 7),
     share=st.sampled_from([0.0, 0.3, 1.0]),
     similarity=st.sampled_from(["cosine", "l1"]),
-    dtype=dtypes,
+    kind=kinds,
     seed=st.integers(0, 1000),
 )
-def test_attend_with_empty_rows_passed_by(size, share, similarity, dtype, seed):
-    rows, query, beta = random_attention(4, size, 3, seed, dtype)
+def test_attend_with_empty_rows_passed_by(size, share, similarity, kind, seed):
+    channels, dtype = kind
+    rows, query, beta = random_attention(4, size, channels, seed, dtype)
     visible = torch.rand(4, size * size, generator=torch.Generator().manual_seed(seed)) < share
     rows.mul_(visible[..., None])
     positions = cell_positions(size).to(dtype)
@@ -236,7 +239,7 @@ def test_attend_with_any_number_of_threads(four_threads, batch, similarity):
 
 @pytest.mark.parametrize("similarity", ["cosine", "l1"])
 def test_attend_of_strided_input(similarity):
-    rows, query, beta = random_attention(4, 4, 6, 0, torch.float64)
+    rows, query, beta = random_attention(4, 4, 3, 0, torch.float64)
     spread = (
         rows.transpose(1, 2).contiguous().transpose(1, 2),
         torch.stack((query, query), -1)[..., 0],
@@ -248,11 +251,11 @@ def test_attend_of_strided_input(similarity):
         lambda r, q, b: attend(r, q, b, positions, similarity), *(leaf.requires_grad_() for leaf in spread)
     )
     shared = query[:1].requires_grad_()  # one query for all samples
-    assert_kernels_equal_torch(lambda q: attend(rows, q.expand(4, 6), beta, positions, similarity), shared)
+    assert_kernels_equal_torch(lambda q: attend(rows, q.expand(4, 3), beta, positions, similarity), shared)
 
 
 def test_a_gradient_that_is_broadcast():
-    leaves = [leaf.requires_grad_() for leaf in random_attention(4, 4, 6, 0, torch.float64)]
+    leaves = [leaf.requires_grad_() for leaf in random_attention(4, 4, 3, 0, torch.float64)]
     found = []
     for backend in ("numba", "torch"):
         with native.use_kernels(backend):

@@ -92,7 +92,7 @@ def attention_by_the_book(rows, query, beta, positions, similarity):
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 def test_attention_is_equation_7(backend, similarity):
-    rows, query, beta = random(3, 9, 4), random(3, 4, seed=1), 1 + random(3, seed=2).abs()
+    rows, query, beta = random(3, 9, 3), random(3, 3, seed=1), 1 + random(3, seed=2).abs()
     context, attention = attend(rows, query, beta, cell_positions(3), similarity)
     expected = attention_by_the_book(rows, query, beta, cell_positions(3), similarity)
     torch.testing.assert_close((context, attention), expected, rtol=1e-11, atol=1e-11)
@@ -102,7 +102,7 @@ def test_attention_is_equation_7(backend, similarity):
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 def test_a_large_batch_is_its_parts(backend, similarity):
-    rows, query, beta = random(600, 4, 2), random(600, 2, seed=1), 1 + random(600, seed=2).abs()
+    rows, query, beta = random(600, 4, 3), random(600, 3, seed=1), 1 + random(600, seed=2).abs()
     leaves = [leaf.requires_grad_() for leaf in (rows, query, beta)]
     context, attention = attend(*leaves, cell_positions(2), similarity)
     gradients = torch.autograd.grad(context.sin().sum(), leaves)
@@ -117,7 +117,7 @@ def test_a_large_batch_is_its_parts(backend, similarity):
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 def test_large_beta_picks_the_best_cell_and_its_place(backend, similarity):
-    rows, query = random(2, 16, 4), random(2, 4, seed=1)
+    rows, query = random(2, 16, 3), random(2, 3, seed=1)
     best = similarities(rows, query, similarity).argmax(-1)
     context, attention = attend(
         rows, query, torch.full((2,), 1e4, dtype=DOUBLE), cell_positions(4), similarity
@@ -149,8 +149,8 @@ def test_an_empty_map_is_looked_at_evenly(backend):
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 def test_scores_far_apart_do_not_overflow(backend, similarity):
-    rows = random(1, 9, 4, dtype=torch.float32) * 1e4
-    query = random(1, 4, seed=1, dtype=torch.float32) * 1e4
+    rows = random(1, 9, 16, dtype=torch.float32) * 1e4
+    query = random(1, 16, seed=1, dtype=torch.float32) * 1e4
     positions = cell_positions(3).float()
     context, attention = attend(rows, query, torch.tensor([1e3]), positions, similarity)
     assert torch.isfinite(context).all()
@@ -170,10 +170,10 @@ def test_attention_gradcheck(backend, similarity):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda r, q, b, p: (r[0], q, b, p, "l1"), r"rows must have shape \(\*, \*, \*\); got \(9, 4\)"),
-        (lambda r, q, b, p: (r, q[:1], b, p, "l1"), r"query must have shape \(3, 4\); got \(1, 4\)"),
-        (lambda r, q, b, p: (r[:1], q, b, p, "cosine"), r"query must have shape \(1, 4\); got \(3, 4\)"),
-        (lambda r, q, b, p: (r, q[:, :2], b, p, "cosine"), r"query must have shape \(3, 4\); got \(3, 2\)"),
+        (lambda r, q, b, p: (r[0], q, b, p, "l1"), r"rows must have shape \(\*, \*, \*\); got \(9, 3\)"),
+        (lambda r, q, b, p: (r, q[:1], b, p, "l1"), r"query must have shape \(3, 3\); got \(1, 3\)"),
+        (lambda r, q, b, p: (r[:1], q, b, p, "cosine"), r"query must have shape \(1, 3\); got \(3, 3\)"),
+        (lambda r, q, b, p: (r, q[:, :2], b, p, "cosine"), r"query must have shape \(3, 3\); got \(3, 2\)"),
         (lambda r, q, b, p: (r, q, b[:1], p, "l1"), r"beta must have shape \(3\); got \(1,\)"),
         (lambda r, q, b, p: (r, q, b[:, None], p, "l1"), r"beta must have shape \(3\); got \(3, 1\)"),
         (lambda r, q, b, p: (r, q, b, p[:4], "l1"), r"positions must have shape \(9, 2\); got \(4, 2\)"),
@@ -181,7 +181,7 @@ def test_attention_gradcheck(backend, similarity):
     ],
 )
 def test_wrong_input_is_told_before_any_memory_is_touched(backend, change, message):
-    arguments = (random(3, 9, 4), random(3, 4), random(3).abs(), cell_positions(3))
+    arguments = (random(3, 9, 3), random(3, 3), random(3).abs(), cell_positions(3))
     attend(*arguments, "cosine")
     with pytest.raises(ValueError, match=message):
         attend(*change(*arguments))
