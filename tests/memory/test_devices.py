@@ -50,21 +50,17 @@ def test_no_tensor_is_left_on_another_device(name, no_values):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-@pytest.mark.parametrize("name", MAKERS)
-def test_a_gpu_gives_the_same(name):
-    torch.manual_seed(0)
-    memory = MAKERS[name]().double()
-    inputs, state, begin = (
-        random_inputs(5, 2, 0, dtype=torch.float64),
-        random_state(memory, 2, 0),
-        starts(5, 2),
-    )
-    expected, _ = memory.unroll(inputs, state, begin)
-    memory.cuda()
-    out, _ = memory.unroll(
-        MemoryInputs(*(x.cuda() for x in inputs)), tuple(s.cuda() for s in state), begin.cuda()
-    )
-    torch.testing.assert_close(out.cpu(), expected, rtol=1e-9, atol=1e-9)
+def test_a_gpu_gives_the_same():
+    for make in MAKERS.values():
+        torch.manual_seed(0)
+        memory = make().double()
+        inputs, begin = random_inputs(5, 2, 0, dtype=torch.float64), starts(5, 2)
+        state = random_state(memory, 2, 0)
+        expected, _ = memory.unroll(inputs, state, begin)
+        memory.cuda()
+        on_gpu = MemoryInputs(*(x.cuda() for x in inputs)), tuple(s.cuda() for s in state), begin.cuda()
+        out, _ = memory.unroll(*on_gpu)
+        torch.testing.assert_close(out.cpu(), expected, rtol=1e-9, atol=1e-9)
 
 
 # -- dtypes -------------------------------------------------------------------------------------------------
