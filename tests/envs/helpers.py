@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -15,6 +17,7 @@ import numpy as np
 
 from egomap.envs import DoomEnv
 from egomap.envs.ego_motion import wrap
+from egomap.scenarios.dataset import ScenarioSet
 from egomap.scenarios.layout import Layout
 from egomap.scenarios.tasks import player_start, way
 
@@ -135,6 +138,17 @@ def all_same(first: list[Observation], second: list[Observation]) -> bool:
 def random_actions(seed: int, count: int) -> list[int]:
     """Mostly forward, so that the walk gets somewhere."""
     return np.random.default_rng(seed).choice(5, count, p=[0.15, 0.15, 0.3, 0.2, 0.2]).tolist()
+
+
+def shortened(scenarios: ScenarioSet, folder: Path, tics: int, split: str | None = None) -> ScenarioSet:
+    """The same set with another time-out (of one split or both)."""
+    shutil.copytree(scenarios.folder, folder)
+    for name in (split,) if split else ("train", "test"):
+        cfg = folder / f"{name}.cfg"
+        text, changed = re.subn(r"episode_timeout\s*=\s*\d+", f"episode_timeout = {tics}", cfg.read_text())
+        assert changed == 1
+        cfg.write_text(text)
+    return ScenarioSet(folder, scenarios.config, scenarios.layouts)
 
 
 def alive(pid: int) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,6 +29,7 @@ from .helpers import (
     random_actions,
     run_python,
     same,
+    shortened,
     walk,
 )
 
@@ -280,16 +279,6 @@ def test_importing_the_environments_imports_no_torch(tmp_path: Path) -> None:
     assert run_python(code, cwd=tmp_path).returncode == 0
 
 
-def _shortened(scenarios: ScenarioSet, folder: Path, tics: int) -> ScenarioSet:
-    """The same set with another time-out."""
-    shutil.copytree(scenarios.folder, folder)
-    cfg = folder / "train.cfg"
-    text, changed = re.subn(r"episode_timeout\s*=\s*\d+", f"episode_timeout = {tics}", cfg.read_text())
-    assert changed == 1
-    cfg.write_text(text)
-    return ScenarioSet(folder, scenarios.config, scenarios.layouts)
-
-
 @pytest.mark.parametrize(("task", "solved"), [("labyrinth", True), ("ordered-items", False)])
 def test_a_prize_in_the_last_decision_ends_the_episode_only_if_it_is_the_last_prize(
     task: Task, solved: bool, doom: Make, sets: dict[Task, ScenarioSet], tmp_path: Path
@@ -300,7 +289,7 @@ def test_a_prize_in_the_last_decision_ends_the_episode_only_if_it_is_the_last_pr
     observation, _ = env.reset(**reset)
     paid = walk(env, observation, legs(env.world.layout, [0])[0])
     assert events(paid) == [1.0 if solved else 0.5]
-    short = doom(task, scenarios=_shortened(sets[task], tmp_path / task, 4 * len(paid)))
+    short = doom(task, scenarios=shortened(sets[task], tmp_path / task, 4 * len(paid)))
     short.reset(**reset)
     for step in paid:
         _, reward, terminated, truncated, info = short.step(step.action)
