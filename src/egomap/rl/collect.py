@@ -60,25 +60,27 @@ class Collector:
         self.env, self.agent = env, agent
         self.rollout = Rollout(steps, env.num_envs)
         self._threads = threads
-        self._begin(seed=seed, position=position)
+        self._seed = seed
+        self._begin(position)
 
-    def _begin(self, *, seed: int | None, position: int | None = None) -> None:
+    def _begin(self, position: int) -> None:
         self.env.write_to(self.rollout.targets[0])
-        self.env.reset(seed=seed, options={} if position is None else {"position": position})
+        self.env.reset(seed=self._seed, options={"position": position})
         self.rollout.episode_start[0] = True
         self._state = self.agent.initial_state(self.env.num_envs)
-        self._carried = True
+        self._fresh = True
 
     def restart(self) -> None:
-        """Begin new episodes everywhere, from where the stream of episodes is."""
-        self._begin(seed=None)
+        """Begin new episodes everywhere, the next ones of the stream; as a collector made anew would."""
+        if not self._fresh:
+            self._begin(self.env.episodes_begun)
 
     def collect(self) -> list[EndedEpisode]:
         """Fill the rollout; the values of its rows and of what follows come with it."""
         rollout, env, agent = self.rollout, self.env, self.agent
-        if not self._carried:
+        if not self._fresh:
             rollout.carry_over()
-        self._carried = False
+        self._fresh = False
         rollout.state = self._state
         ended: list[EndedEpisode] = []
         state = self._state

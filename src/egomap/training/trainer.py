@@ -174,7 +174,7 @@ class Trainer:
 
     def _update_once(self) -> dict[str, float]:
         config, counters, learner = self.config, self.counters, self.config.learner
-        if config.reset_every_update and counters.update:
+        if config.reset_every_update:
             self._collector.restart()
         begin = time.perf_counter()
         ended = self._collector.collect()

@@ -1,0 +1,205 @@
+"""Training on the real engine: it runs, resumes bit for bit, survives kills, refuses what it must."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from egomap.config import AgentConfig, EnvSettings, LearnerSettings, MapSettings, Task, TrainConfig
+from egomap.presets import FAST_LEARNER, PRESETS
+from egomap.scenarios.dataset import ScenarioSet
+from egomap.training import command
+from egomap.training import trainer as trainer_module
+from egomap.training.checkpoint import checkpoints, load_checkpoint
+from egomap.training.command import train
+from egomap.training.metrics import read_metrics
+from egomap.training.run import load_agent, open_run
+
+LEARNER = dataclasses.replace(FAST_LEARNER, num_envs=4, rollout_steps=8, minibatches=2)
+DECISIONS = 32
+"""Of one update."""
+
+
+@pytest.fixture
+def config(sets: dict[Task, ScenarioSet]) -> TrainConfig:
+    return TrainConfig(
+        agent=AgentConfig(map=MapSettings(map_size=16)),
+        scenario=sets["labyrinth"].config,
+        scenarios=str(sets["labyrinth"].folder),
+        learner=LEARNER,
+        budget=4 * DECISIONS,
+        evaluate_every=0,
+        checkpoint_every=2 * DECISIONS,
+        reset_every_update=True,
+    )
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    return load_checkpoint(checkpoints(run / "checkpoints")[0]).tensors
+
+
+def test_a_run_from_begin_to_end(config: TrainConfig, tmp_path: Path) -> None:
+    counters = train(config, tmp_path / "run")
+    assert (counters.update, counters.decisions) == (4, 128)
+    rows = read_metrics(tmp_path / "run" / "metrics.csv")
+    assert [row["decisions"] for row in rows] == ["32", "64", "96", "128"]
+    assert rows[-1]["test_return"] != ""
+    assert len(list((tmp_path / "run" / "evaluation").glob("*.json"))) == 1
+    agent, found, _ = load_agent(tmp_path / "run")
+    best, _, _ = load_agent(tmp_path / "run", which="best")
+    assert found == config
+    for mine, theirs in zip(agent.parameters(), best.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+@pytest.mark.parametrize("kind", ["egomap", "gru"])
+def test_a_resumed_run_equals_an_unbroken_one(
+    config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    config = dataclasses.replace(config, agent=dataclasses.replace(config.agent, kind=kind))
+    train(config, tmp_path / "whole")
+
+    # The same budget, so that the learning rate is the same; stopped half-way as by Ctrl-C.
+    class Stopped(trainer_module.Trainer):
+        def _tell(self, row: dict[str, float]) -> None:
+            if row["update"] == 2:
+                self.stop()
+
+    monkeypatch.setattr(command, "Trainer", Stopped)
+    half = train(config, tmp_path / "halves")
+    monkeypatch.undo()
+    assert half.update == 2
+    train(None, tmp_path / "halves", resume=True)
+    whole, halves = weights(tmp_path / "whole"), weights(tmp_path / "halves")
+    assert set(whole) == set(halves)
+    for name, tensor in whole.items():
+        assert torch.equal(tensor, halves[name]), name
+    steady = ("update", "decisions", "mean_return", "entropy", "policy_loss", "gradient_norm", "test_return")
+    rows = [read_metrics(tmp_path / run / "metrics.csv") for run in ("whole", "halves")]
+    assert [[row[name] for name in steady] for row in rows[0]] == [
+        [row[name] for name in steady] for row in rows[1]
+    ]
+
+
+def test_what_cannot_be_begun_or_resumed(config: TrainConfig, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="holds no run"):
+        train(None, tmp_path / "nothing", resume=True)
+    train(dataclasses.replace(config, budget=DECISIONS), tmp_path / "run")
+    with pytest.raises(ValueError, match="holds a run already"):
+        train(config, tmp_path / "run")
+    with pytest.raises(ValueError, match="another config"):
+        train(config, tmp_path / "run", resume=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "letter.txt").write_text("mine")
+    with pytest.raises(ValueError, match="other files"):
+        train(config, tmp_path / "other")
+    (tmp_path / "run" / "config.json").write_text("{")
+    with pytest.raises(ValueError, match="damaged"):
+        open_run(tmp_path / "run")
+
+
+def test_a_run_that_is_done_stays_done(config: TrainConfig, tmp_path: Path) -> None:
+    train(dataclasses.replace(config, budget=DECISIONS), tmp_path / "run")
+    before = weights(tmp_path / "run")
+    assert train(None, tmp_path / "run", resume=True).update == 1
+    after = weights(tmp_path / "run")
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_curriculum_climbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = TrainConfig(
+        agent=AgentConfig(kind="gru"),
+        scenario=dataclasses.replace(TrainConfig().scenario, size=4, train=2, test=1),
+        learner=LEARNER,
+        budget=12 * DECISIONS,
+        evaluate_every=0,
+        curriculum=(3, 4),
+        curriculum_bar=-1.0,
+    )
+    # Decisions of a second each end episodes soon; two of them are enough here to be told from none.
+    config = dataclasses.replace(config, env=EnvSettings(frame_skip=35))
+    monkeypatch.setattr(trainer_module, "WINDOW", 2)
+    counters = train(config, tmp_path / "run")
+    assert counters.stage == 1
+    sizes = [row["maze_size"] for row in read_metrics(tmp_path / "run" / "metrics.csv")]
+    assert sizes[0] == "3"
+    assert sizes[-1] == "4"
+    assert train(None, tmp_path / "run", resume=True).stage == 1
+
+
+def test_configs_as_json(config: TrainConfig) -> None:
+    for whole in (config, *PRESETS.values()):
+        assert TrainConfig.from_json(whole.to_json()) == whole
+    with pytest.raises(ValueError, match="does not know: surprise"):
+        TrainConfig.from_json({**config.to_json(), "surprise": 1})
+    with pytest.raises(ValueError, match="budget must be of type int"):
+        TrainConfig.from_json({**config.to_json(), "budget": "much"})
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"budget": 0}, "budget"),
+        ({"seed": -1}, "seed"),
+        ({"curriculum": (2,)}, "size"),
+        ({"learner": LearnerSettings(minibatches=3)}, "minibatches"),
+        ({"learner": LearnerSettings(epochs=2)}, "a2c"),
+        ({"learner": LearnerSettings(discount=1.5)}, "discount"),
+        ({"learner": LearnerSettings(learning_rate=0.0)}, "learning-rate"),
+        ({"checkpoint_every": 0}, "checkpoint-every"),
+    ],
+)
+def test_settings_out_of_range(change: dict[str, object], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        dataclasses.replace(TrainConfig(), **change).validate()  # type: ignore[arg-type]
+
+
+def test_killed_again_and_again(config: TrainConfig, tmp_path: Path) -> None:
+    """SIGKILL at random moments; each time the run goes on, and at the end every update is there once."""
+    config = dataclasses.replace(
+        config, budget=40 * DECISIONS, checkpoint_every=DECISIONS, reset_every_update=False
+    )
+    run = tmp_path / "run"
+    flags = [
+        f"--scenarios={config.scenarios}",
+        f"--budget={config.budget}",
+        f"--checkpoint-every={DECISIONS}",
+        "--evaluate-every=0",
+        "--agent=gru",
+        "--learner.num-envs=4",
+        "--learner.rollout-steps=8",
+        "--learner.minibatches=2",
+        f"--run={run}",
+    ]
+    program = [sys.executable, "-m", "egomap", "train"]
+    for kill in range(10):
+        begun = (run / "config.json").exists()
+        process = subprocess.Popen(
+            [*program, *([f"--run={run}", "--resume"] if begun else flags)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        deadline = time.monotonic() + 60
+        had = len(read_metrics(run / "metrics.csv"))
+        # Let it get somewhere, and die at another moment each time.
+        while time.monotonic() < deadline and process.poll() is None:
+            if len(read_metrics(run / "metrics.csv")) > had + kill % 4:
+                break
+            time.sleep(0.02)
+        if process.poll() is not None:
+            break
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    done = subprocess.run([*program, f"--run={run}", "--resume"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = read_metrics(run / "metrics.csv")
+    assert [int(row["update"]) for row in rows] == list(range(1, 41))
+    assert int(rows[-1]["decisions"]) == config.budget
