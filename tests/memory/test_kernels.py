@@ -209,27 +209,6 @@ def test_attend(batch, size, kind, similarity, seed):
     assert_kernels_equal_torch(lambda r, q, b: attend(r, q, b, positions, similarity), *leaves)
 
 
-@settings(max_examples=15)
-@given(
-    size=st.integers(1, 7),
-    share=st.sampled_from([0.0, 0.3, 1.0]),
-    similarity=st.sampled_from(["cosine", "l1"]),
-    kind=kinds,
-    seed=st.integers(0, 1000),
-)
-def test_attend_with_empty_rows_passed_by(size, share, similarity, kind, seed):
-    channels, dtype = kind
-    rows, query, beta = random_attention(4, size, channels, seed, dtype)
-    visible = torch.rand(4, size * size, generator=torch.Generator().manual_seed(seed)) < share
-    rows.mul_(visible[..., None])
-    positions = cell_positions(size).to(dtype)
-
-    def run(r, q, b):  # the gradient of rows out of sight is nobody's business
-        return attend(torch.where(visible[..., None], r, 0.0), q, b, positions, similarity, visible=visible)
-
-    assert_kernels_equal_torch(run, *(leaf.requires_grad_() for leaf in (rows, query, beta)))
-
-
 @pytest.mark.parametrize("batch", [1, 3, 9])
 @pytest.mark.parametrize("similarity", ["cosine", "l1"])
 def test_attend_with_any_number_of_threads(four_threads, batch, similarity):

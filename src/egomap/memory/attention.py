@@ -47,13 +47,7 @@ def similarities(rows: Tensor, query: Tensor, similarity: Similarity) -> Tensor:
 
 
 def attend(
-    rows: Tensor,
-    query: Tensor,
-    beta: Tensor,
-    positions: Tensor,
-    similarity: Similarity,
-    *,
-    visible: Tensor | None = None,
+    rows: Tensor, query: Tensor, beta: Tensor, positions: Tensor, similarity: Similarity
 ) -> tuple[Tensor, Tensor]:
     """Mean of the cells and of their positions, weighted by `softmax(beta * similarity)` (equation 7).
 
@@ -63,7 +57,6 @@ def attend(
         beta: (B,) inverse temperatures: they multiply the scores.
         positions: (cells, 2) x, y of each cell.
         similarity: "cosine" or "l1".
-        visible: (B, cells) bool, a promise that serves speed: all other rows are zero and want no gradient.
 
     Returns:
         context (B, C + 2) and attention (B, cells); the attention is for looking at and carries no gradient.
@@ -79,13 +72,11 @@ def attend(
     require_shape("query", query, (batch, channels), leading=0)
     require_shape("beta", beta, (batch,), leading=0)
     require_shape("positions", positions, (cells, 2), leading=0)
-    if visible is not None:
-        require_shape("visible", visible, (batch, cells), leading=0)
     query, beta = query.to(rows.dtype), beta.to(rows.dtype)  # they may be less under autocast
     if native.enabled(rows):
         cosine = similarity == "cosine"
         query = normalise(query) if cosine else query
-        return native.attend(rows, query, beta, positions, visible=visible, epsilon=EPSILON, cosine=cosine)
+        return native.attend(rows, query, beta, positions, epsilon=EPSILON, cosine=cosine)
     if torch.compiler.is_compiling():
         return _attend(rows, query, beta, positions, similarity)
     pieces = zip(rows.split(_PIECE), query.split(_PIECE), beta.split(_PIECE), strict=True)

@@ -212,20 +212,16 @@ class EgoMapMemory(nn.Module):
             if self.settings.write_gradient_steps == 0:
                 features, old = features.detach(), old._replace(map=old.map.detach())
             writes = Writes(index, inside, episode_start, cut, affine, self.settings.alpha)
-            visible = old.known.new_empty(*lead, self.settings.num_cells)
-            maps_ego, maps_again, map_last, known = write_and_read(
-                features, old.map, old.known, writes, visible=visible
-            )
-            seen = visible.flatten(0, 1)
+            maps_ego, maps_again, map_last, known = write_and_read(features, old.map, old.known, writes)
         else:
             maps_ego, map_last, known = self._unroll_ego(
                 features, points, valid, inputs.ego_motion, old, episode_start, steps
             )
-            maps_again, seen = maps_ego, None
+            maps_again = maps_ego
         images = image_from_rows(maps_ego.flatten(0, 1))  # (T * N, C, size, size), channels last in memory
         x = self._recurrent_input(inputs.features.flatten(0, 1), images, None)
         hidden, hidden_last = self.core.unroll(x.unflatten(0, lead), old.hidden, episode_start)
-        output = self._output(hidden.flatten(0, 1), image_from_rows(maps_again.flatten(0, 1)), None, seen)
+        output = self._output(hidden.flatten(0, 1), image_from_rows(maps_again.flatten(0, 1)), None)
         return output.unflatten(0, lead), EgoMapState(map_last, known, hidden_last, steps[-1] + 1, origin[-1])
 
     # -- parts ----------------------------------------------------------------------------------------------
@@ -310,14 +306,11 @@ class EgoMapMemory(nn.Module):
                 trace["global_read"] = global_read.detach()
         return F.relu(self.reduce(x))
 
-    def _output(
-        self, hidden: Tensor, map_ego: Tensor, trace: MemoryTrace | None, visible: Tensor | None = None
-    ) -> Tensor:
+    def _output(self, hidden: Tensor, map_ego: Tensor, trace: MemoryTrace | None) -> Tensor:
         """[h_t, c_t] (B, output_size)."""
         if self.context_read is None:
             return hidden
-        context = self.context_read(hidden, map_ego, visible=visible, trace=trace)
-        return torch.cat((hidden, context), dim=-1)
+        return torch.cat((hidden, self.context_read(hidden, map_ego, trace=trace)), dim=-1)
 
     def _show(
         self, trace: MemoryTrace, map_next: Tensor, map_ego: Tensor, known: Tensor, observed: Tensor

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Kernel = Callable[..., None]
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Kernels(NamedTuple):
@@ -42,10 +41,10 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-def _compile(function: Function) -> Function:
+def _compile(function: Kernel) -> Kernel:
     """The compiled function, kept beside this file (or in numba's user cache) if either is writable."""
     try:
-        compiled: Function = numba.njit(cache=True, **_OPTIONS)(function)
+        compiled: Kernel = numba.njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:  # numba found no place to keep it
         compiled = numba.njit(**_OPTIONS)(function)
     return compiled
@@ -257,7 +256,6 @@ def _build_attention_kernels(channels: int) -> tuple[Kernel, Kernel]:
         query: Array,
         beta: Array,
         positions: Array,
-        visible: Array,
         epsilon: float,
         cosine: bool,
         context: Array,
@@ -267,25 +265,18 @@ def _build_attention_kernels(channels: int) -> tuple[Kernel, Kernel]:
     ) -> None:
         """Scores, softmax and weighted mean of rows (B, cells, C) -> context (B, C + 2).
 
-        For the cosine `query` (B, C) is normalised already, and rows that are not visible (B, cells) are not
-        looked at: they are zero, so is their score. attention, score and inverse (B, cells), the last one over
-        each cell's length, serve the backward pass.
+        For the cosine `query` (B, C) is normalised already. attention, score and inverse (B, cells), the last
+        one over each cell's length, serve the backward pass.
         """
         cells, kind = rows.shape[1], rows.dtype.type
         zero, one, small = kind(0), kind(1), kind(epsilon)
-        mean, seen = np.empty(channels, rows.dtype), np.empty(cells, np.int64)
+        fours = cells - cells % 4
+        mean = np.empty(channels, rows.dtype)
         for s in range(first, last):
-            b, count = beta[s], 0
-            for i in range(cells):
-                score[s, i] = zero
-                if visible[s, i] or not cosine:
-                    seen[count] = i
-                    count += 1
-            fours = count - count % 4
+            b = beta[s]
             if cosine:
-                for at in range(0, count, 4):
-                    i, j = seen[at], seen[min(at + 1, count - 1)]
-                    k, m = seen[min(at + 2, count - 1)], seen[min(at + 3, count - 1)]
+                for i in range(0, cells, 4):
+                    j, k, m = min(i + 1, cells - 1), min(i + 2, cells - 1), min(i + 3, cells - 1)
                     di, dj, dk, dm = zero, zero, zero, zero
                     ni, nj, nk, nm = zero, zero, zero, zero
                     for c in range(channels):
@@ -306,8 +297,7 @@ def _build_attention_kernels(channels: int) -> tuple[Kernel, Kernel]:
                         nm += rm * rm
                     score[s, i], score[s, j], score[s, k], score[s, m] = di, dj, dk, dm
                     inverse[s, i], inverse[s, j], inverse[s, k], inverse[s, m] = ni, nj, nk, nm
-                for at in range(count):
-                    i = seen[at]
+                for i in range(cells):
                     inverse[s, i] = one / math.sqrt(inverse[s, i] + small)
                     score[s, i] *= inverse[s, i]
             else:
@@ -319,12 +309,8 @@ def _build_attention_kernels(channels: int) -> tuple[Kernel, Kernel]:
             highest = b * score[s, 0]
             for i in range(cells):
                 highest = max(highest, b * score[s, i])
-            unseen = math.exp(-highest) if count < cells else zero
-            norm = unseen * kind(cells - count)
+            norm = zero
             for i in range(cells):
-                attention[s, i] = unseen
-            for at in range(count):
-                i = seen[at]
                 weight = math.exp(b * score[s, i] - highest)
                 attention[s, i] = weight
                 norm += weight
@@ -335,15 +321,21 @@ def _build_attention_kernels(channels: int) -> tuple[Kernel, Kernel]:
                 x += weight * positions[i, 0]
                 y += weight * positions[i, 1]
             mean[:] = zero
-            for at in range(0, fours, 4):
-                i, j, k, m = seen[at], seen[at + 1], seen[at + 2], seen[at + 3]
-                wi, wj, wk, wm = attention[s, i], attention[s, j], attention[s, k], attention[s, m]
+            for i in range(0, fours, 4):
+                wi, wj, wk, wm = (
+                    attention[s, i],
+                    attention[s, i + 1],
+                    attention[s, i + 2],
+                    attention[s, i + 3],
+                )
                 for c in range(channels):
                     mean[c] += (
-                        wi * rows[s, i, c] + wj * rows[s, j, c] + wk * rows[s, k, c] + wm * rows[s, m, c]
+                        wi * rows[s, i, c]
+                        + wj * rows[s, i + 1, c]
+                        + wk * rows[s, i + 2, c]
+                        + wm * rows[s, i + 3, c]
                     )
-            for at in range(fours, count):
-                i = seen[at]
+            for i in range(fours, cells):
                 weight = attention[s, i]
                 for c in range(channels):
                     mean[c] += weight * rows[s, i, c]
@@ -360,7 +352,6 @@ def _build_attention_kernels(channels: int) -> tuple[Kernel, Kernel]:
         query: Array,
         beta: Array,
         positions: Array,
-        visible: Array,
         cosine: bool,
         attention: Array,
         score: Array,
@@ -369,26 +360,17 @@ def _build_attention_kernels(channels: int) -> tuple[Kernel, Kernel]:
         grad_query: Array,
         grad_beta: Array,
     ) -> None:
-        """Gradients of rows, query and beta from that of the context, `grad` (B, C + 2).
-
-        For the cosine, rows that are not visible get no gradient (`grad_rows` keeps what it held).
-        """
+        """Gradients of rows, query and beta from that of the context, `grad` (B, C + 2)."""
         cells = rows.shape[1]
         zero = rows.dtype.type(0)
+        fours = cells - cells % 4
         # Per cell: the gradient of its attention, of its dot product (or distance), and of its length.
         by_weight, by_dot, by_length = np.empty((3, cells), rows.dtype)
-        by_query, seen = np.empty(channels, rows.dtype), np.empty(cells, np.int64)
+        by_query = np.empty(channels, rows.dtype)
         for s in range(first, last):
-            b, gx, gy, count = beta[s], grad[s, channels], grad[s, channels + 1], 0
-            for i in range(cells):
-                by_weight[i] = zero
-                if visible[s, i] or not cosine:
-                    seen[count] = i
-                    count += 1
-            fours = count - count % 4
-            for at in range(0, count, 4):
-                i, j = seen[at], seen[min(at + 1, count - 1)]
-                k, m = seen[min(at + 2, count - 1)], seen[min(at + 3, count - 1)]
+            b, gx, gy = beta[s], grad[s, channels], grad[s, channels + 1]
+            for i in range(0, cells, 4):
+                j, k, m = min(i + 1, cells - 1), min(i + 2, cells - 1), min(i + 3, cells - 1)
                 di, dj, dk, dm = zero, zero, zero, zero
                 for c in range(channels):
                     g = grad[s, c]
@@ -401,8 +383,7 @@ def _build_attention_kernels(channels: int) -> tuple[Kernel, Kernel]:
             for i in range(cells):
                 by_weight[i] += gx * positions[i, 0] + gy * positions[i, 1]
                 average += attention[s, i] * by_weight[i]
-            for at in range(count):
-                i = seen[at]
+            for i in range(cells):
                 by_logit = attention[s, i] * (by_weight[i] - average)
                 slope += by_logit * score[s, i]
                 by_dot[i] = by_logit * b
@@ -412,22 +393,22 @@ def _build_attention_kernels(channels: int) -> tuple[Kernel, Kernel]:
             grad_beta[s] = slope
             by_query[:] = zero
             if cosine:
-                for at in range(count):
-                    i = seen[at]
+                for i in range(cells):
                     weight, along, shrink = attention[s, i], by_dot[i], by_length[i]
                     for c in range(channels):
                         grad_rows[s, i, c] = (
                             weight * grad[s, c] + along * query[s, c] - shrink * rows[s, i, c]
                         )
-                for at in range(0, fours, 4):
-                    i, j, k, m = seen[at], seen[at + 1], seen[at + 2], seen[at + 3]
-                    wi, wj, wk, wm = by_dot[i], by_dot[j], by_dot[k], by_dot[m]
+                for i in range(0, fours, 4):
+                    wi, wj, wk, wm = by_dot[i], by_dot[i + 1], by_dot[i + 2], by_dot[i + 3]
                     for c in range(channels):
                         by_query[c] += (
-                            wi * rows[s, i, c] + wj * rows[s, j, c] + wk * rows[s, k, c] + wm * rows[s, m, c]
+                            wi * rows[s, i, c]
+                            + wj * rows[s, i + 1, c]
+                            + wk * rows[s, i + 2, c]
+                            + wm * rows[s, i + 3, c]
                         )
-                for at in range(fours, count):
-                    i = seen[at]
+                for i in range(fours, cells):
                     along = by_dot[i]
                     for c in range(channels):
                         by_query[c] += along * rows[s, i, c]

@@ -99,7 +99,7 @@ class _WriteRead(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, features: Tensor, map_prev: Tensor, known: Tensor, writes: Writes, visible: Tensor | None
+        ctx: Any, features: Tensor, map_prev: Tensor, known: Tensor, writes: Writes
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Features (T, N, K, C), map_prev (N, cells, C), known (N, cells) -> maps, maps again, last map, known."""
         steps, num_envs, points, channels = features.shape
@@ -110,7 +110,7 @@ class _WriteRead(torch.autograd.Function):
         known = known.clone(memory_format=torch.contiguous_format)
         maps_ego = features.new_empty(steps, num_envs, *maps.shape[1:])
         share, keep = features.new_empty(2, steps, num_envs, points)
-        visible = known.new_empty(maps_ego.shape[:-1]) if visible is None else visible
+        visible = known.new_empty(maps_ego.shape[:-1])
         # Cells that were never written are zero, and their gradient goes nowhere: the kernels pass them by,
         # unless the map that we were given says otherwise.
         live = torch.ones_like(known) if ctx.needs_input_grad[1] else known | (maps != 0).any(-1)
@@ -144,7 +144,7 @@ class _WriteRead(torch.autograd.Function):
         kernel = _kernels(one_map[-1]).write_read_backward
         known = (cell, start, cut, affine, share, keep, visible)
         _share_out(kernel, num_envs, *grads, *known, grad_map, grad_features)
-        return grad_features, grad_map if ctx.needs_input_grad[1] else None, None, None, None
+        return grad_features, grad_map if ctx.needs_input_grad[1] else None, None, None
 
 
 class _Attend(torch.autograd.Function):
@@ -152,25 +152,16 @@ class _Attend(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        rows: Tensor,
-        query: Tensor,
-        beta: Tensor,
-        positions: Tensor,
-        visible: Tensor | None,
-        epsilon: float,
-        cosine: bool,
+        ctx: Any, rows: Tensor, query: Tensor, beta: Tensor, positions: Tensor, epsilon: float, cosine: bool
     ) -> tuple[Tensor, Tensor]:
         """Takes rows (B, cells, C), query (B, C), beta (B,), positions (cells, 2) -> (B, C + 2), (B, cells)."""
         batch, cells, channels = rows.shape
-        ctx.everywhere = visible is None
-        visible = torch.ones(batch, cells, dtype=torch.bool) if visible is None else visible.contiguous()
         given = (rows.contiguous(), query.contiguous(), beta.contiguous(), positions.to(rows.dtype))
         context = rows.new_empty(batch, channels + 2)
         attention, score, inverse = rows.new_empty(3, batch, cells)
         kernel = _kernels(channels).attend
-        _share_out(kernel, batch, *given, visible, epsilon, cosine, context, attention, score, inverse)
-        ctx.save_for_backward(*given, visible, attention, score, inverse)
+        _share_out(kernel, batch, *given, epsilon, cosine, context, attention, score, inverse)
+        ctx.save_for_backward(*given, attention, score, inverse)
         ctx.cosine = cosine
         ctx.mark_non_differentiable(attention)
         return context, attention
@@ -179,32 +170,23 @@ class _Attend(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of rows, query and beta."""
-        rows, query, beta, positions, visible, *found = ctx.saved_tensors
-        grad_rows = torch.empty_like(rows) if ctx.everywhere else torch.zeros_like(rows)
-        grads = (grad_rows, torch.empty_like(query), torch.empty_like(beta))
+        rows, query, beta, positions, *found = ctx.saved_tensors
+        grads = (torch.empty_like(rows), torch.empty_like(query), torch.empty_like(beta))
         kernel = _kernels(rows.shape[-1]).attend_backward
-        given = (grad.contiguous(), rows, query, beta, positions, visible, ctx.cosine)
+        given = (grad.contiguous(), rows, query, beta, positions, ctx.cosine)
         _share_out(kernel, rows.shape[0], *given, *found, *grads)
-        return *grads, None, None, None, None
+        return *grads, None, None, None
 
 
 def attend(
-    rows: Tensor,
-    query: Tensor,
-    beta: Tensor,
-    positions: Tensor,
-    *,
-    visible: Tensor | None,
-    epsilon: float,
-    cosine: bool,
+    rows: Tensor, query: Tensor, beta: Tensor, positions: Tensor, *, epsilon: float, cosine: bool
 ) -> tuple[Tensor, Tensor]:
     """As `attention.attend`; for the cosine the query must be normalised already."""
-    return cast(tuple[Tensor, Tensor], _Attend.apply(rows, query, beta, positions, visible, epsilon, cosine))
+    return cast(tuple[Tensor, Tensor], _Attend.apply(rows, query, beta, positions, epsilon, cosine))
 
 
 def write_and_read(
-    features: Tensor, map_prev: Tensor, known: Tensor, writes: Writes, visible: Tensor | None = None
+    features: Tensor, map_prev: Tensor, known: Tensor, writes: Writes
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """As `scan.write_and_read`."""
-    out = _WriteRead.apply(features, map_prev, known, writes, visible)
-    return cast(tuple[Tensor, Tensor, Tensor, Tensor], out)
+    return cast(tuple[Tensor, Tensor, Tensor, Tensor], _WriteRead.apply(features, map_prev, known, writes))

@@ -118,18 +118,8 @@ class ContextRead(nn.Module):
         positions = cell_positions(map_size).to(torch.get_default_dtype())
         self.register_buffer("positions", positions, persistent=False)
 
-    def forward(
-        self,
-        hidden: Tensor,
-        map_ego: Tensor,
-        *,
-        visible: Tensor | None = None,
-        trace: MemoryTrace | None = None,
-    ) -> Tensor:
-        """Hidden (B, hidden_size), map (B, C, size, size) -> context (B, output_size).
-
-        `visible` (B, cells) as for `attend`: the cells outside of it are empty and want no gradient.
-        """
+    def forward(self, hidden: Tensor, map_ego: Tensor, *, trace: MemoryTrace | None = None) -> Tensor:
+        """Hidden (B, hidden_size), map (B, C, size, size) -> context (B, output_size)."""
         require_shape("hidden", hidden, (self.query.in_features,), leading=1)
         shape = (hidden.shape[0], self.channels, self.map_size, self.map_size)
         require_shape("map_ego", map_ego, shape, leading=0)
@@ -139,7 +129,7 @@ class ContextRead(nn.Module):
         else:
             beta = torch.ones_like(query[:, 0])
         rows = rows_from_image(map_ego)  # (B, cells, C)
-        context, attention = attend(rows, query, beta, self.positions, self.similarity, visible=visible)
+        context, attention = attend(rows, query, beta, self.positions, self.similarity)
         if trace is not None:
             trace["query"], trace["beta"] = query.detach(), beta.detach()
             trace["attention"] = attention.unflatten(-1, (self.map_size, self.map_size))

@@ -56,7 +56,7 @@ class _Plan(NamedTuple):
 
 
 def write_and_read(
-    features: Tensor, map_prev: Tensor, known: Tensor, writes: Writes, *, visible: Tensor | None = None
+    features: Tensor, map_prev: Tensor, known: Tensor, writes: Writes
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Write T observations, one after the other, and see the map from the agent's place after each.
 
@@ -65,8 +65,6 @@ def write_and_read(
         map_prev: (N, cells, C) world map before the first write.
         known: (N, cells) bool, the cells that it knows.
         writes: Where each feature goes, and from where the map is read.
-        visible: (T, N, cells) bool, overwritten if given: False where maps_ego is zero and its gradient would
-            go nowhere, so that a reader may pass these cells by.
 
     Returns:
         maps_ego (T, N, cells, C); the same again for a second reader (so that the two gradients are added
@@ -74,12 +72,8 @@ def write_and_read(
         knows (N, cells).
     """
     _check(features, map_prev, known, writes)
-    if visible is not None:
-        require_shape("visible", visible, (*features.shape[:2], map_prev.shape[1]), leading=0)
     if native.enabled(features):
-        return native.write_and_read(features, map_prev, known, writes, visible)
-    if visible is not None:
-        visible.fill_(True)  # plain torch reads every cell anyway
+        return native.write_and_read(features, map_prev, known, writes)
     plan = _plan(known, writes, features.dtype)
     written = features * plan.share[..., None]
     maps_ego, maps_again, map_last = cast(
