@@ -13,7 +13,7 @@ $(STAMP): pyproject.toml tools/setup_env.py
 	@touch $(STAMP)
 
 train: setup
-	$(BIN)/egomap evaluate --scenario labyrinth --size 5
+	$(BIN)/egomap train --preset quick --run runs/quick --auto-resume
 
 test: setup
 	$(BIN)/python -m pytest

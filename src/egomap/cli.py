@@ -29,7 +29,10 @@ from egomap.config import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from egomap.agents.agent import Agent
+    from egomap.envs.vector import DoomVectorEnv
     from egomap.envs.worlds import Worlds
+    from egomap.evaluation.runner import EpisodeResult, Player
 
 INPUT_ERRORS = (ValueError, OSError, RuntimeError)
 """What our own code raises with a sentence that a person can act upon."""
@@ -169,6 +172,8 @@ class TrainFlags:
     """Run folder (default: runs/AGENT-SCENARIO-SIZE-sSEED)."""
     resume: bool = False
     """Go on with the run from its last checkpoint, with the run's own settings."""
+    auto_resume: bool = False
+    """Go on if the folder holds this very run already, begin it otherwise: for jobs that may be started again."""
     agent: Literal["random", "planner", "gru", "lstm", "neural-map", "egomap"] = "egomap"
     """Who learns; random and planner learn nothing and are only scored."""
     scenario: Task = "labyrinth"
@@ -283,8 +288,42 @@ def train(flags: TrainFlags) -> int:
         return 0
     config = flags.config()
     name = f"{config.agent.kind}-{config.scenario.task}-{config.scenario.size}-s{config.seed}"
-    run_training(config, flags.run or Path("runs") / name)
+    path = flags.run or Path("runs") / name
+    begun = flags.auto_resume and (path / "config.json").exists()
+    counters = run_training(config, path, resume=begun)
+    if flags.preset == "quick" and counters.decisions >= config.budget:
+        _show_off(path, config)
     return 0
+
+
+def _show_off(path: Path, config: TrainConfig) -> None:
+    """The end of the main job: the trained agent beside Random and the Planner, the curve, and what to do next."""
+    from egomap.analysis.curves import plot_run
+    from egomap.envs.vector import DoomVectorEnv
+    from egomap.evaluation.runner import play
+    from egomap.evaluation.tables import print_scores, summary
+    from egomap.training.run import load_agent, worlds_of
+
+    worlds = worlds_of(config, "test")
+    results: dict[str, list[EpisodeResult]] = {}
+    agent, _, _ = load_agent(path)
+    for name in ("random", config.agent.kind, "planner"):
+        env = DoomVectorEnv(16, worlds=worlds, episodes_per_layout=1, copy=False)
+        try:
+            with progress_bar(f"{name:8}") as progress:
+                results[name] = play(env, _player(name, env, agent), seed=config.seed, progress=progress)
+        finally:
+            env.close()
+    scenario = config.scenario
+    print(f"{len(worlds)} held-out mazes, {scenario.task} of {scenario.size} x {scenario.size} cells:")
+    print_scores(results)
+    levels = {name: summary(results[name])["mean_return"] for name in ("planner", "random")}
+    title = f"{config.agent.kind} on {scenario.task}, size {scenario.size}"
+    print(f"The run: {path}")
+    print(f"The curve: {plot_run(path, title=title, levels=levels)}")
+    print(
+        "Next: egomap train --agent egomap --scenario find-return --size 5 --budget 2e6 --run runs/find-return"
+    )
 
 
 def evaluate(
@@ -320,7 +359,7 @@ def evaluate(
     """
     from egomap.agents.scripted import scripted_agent
     from egomap.envs.vector import DoomVectorEnv
-    from egomap.evaluation.runner import EpisodeResult, ScriptedPlayer, play
+    from egomap.evaluation.runner import ScriptedPlayer, play
     from egomap.evaluation.tables import print_scores, scores_json
 
     require(out is None or not out.exists(), f"{out} exists already; give another name.")
@@ -369,6 +408,20 @@ def bench(
     else:
         show(figures)
     return 0
+
+
+def _player(name: str, env: DoomVectorEnv, agent: Agent | None) -> Player:
+    """The player of that name; every other name is the trained agent."""
+    from egomap.agents.scripted import scripted_agent
+    from egomap.evaluation.network import NetworkPlayer
+    from egomap.evaluation.runner import ScriptedPlayer
+
+    if name == "random":
+        return ScriptedPlayer(scripted_agent("random"), env)
+    if name == "planner":
+        return ScriptedPlayer(scripted_agent("planner"), env)
+    assert agent is not None
+    return NetworkPlayer(agent, env.num_envs)
 
 
 def _worlds(
