@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numba
 import numpy as np
@@ -33,6 +33,8 @@ class Kernels(NamedTuple):
     attend_backward: Kernel
 
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 # Sums over channels may be added up in any order, but NaN and inf keep their meaning.
 _OPTIONS: dict[str, Any] = {
     "nogil": True,
@@ -41,10 +43,10 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-def _compile(function: Kernel) -> Kernel:
+def _compile(function: Function) -> Function:
     """The compiled function, kept beside this file (or in numba's user cache) if either is writable."""
     try:
-        compiled: Kernel = numba.njit(cache=True, **_OPTIONS)(function)
+        compiled: Function = numba.njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:  # numba found no place to keep it
         compiled = numba.njit(**_OPTIONS)(function)
     return compiled
