@@ -49,6 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
         "train": train,
         "evaluate": evaluate,
         "bench": bench,
+        "reproduce": reproduce,
     }
     try:
         if given[:1] == ["train"]:  # the defaults of its flags come from the preset
@@ -422,6 +423,28 @@ def _player(name: str, env: DoomVectorEnv, agent: Agent | None) -> Player:
         return ScriptedPlayer(scripted_agent("planner"), env)
     assert agent is not None
     return NetworkPlayer(agent, env.num_envs)
+
+
+def reproduce(what: tyro.conf.Positional[Literal["smear"]], *, out: Path | None = None) -> int:
+    """Make a figure of the paper again. smear: what resampling a map at every step does to it.
+
+    Example: egomap reproduce smear --out out/smear
+
+    Args:
+        what: Which figure.
+        out: Folder to write to (default: out/WHAT); it must hold nothing but an earlier run of the same.
+    """
+    from egomap.analysis.smear import FILES, STEPS, reproduce_smear
+
+    folder = out or Path("out") / what
+    others = sorted({path.name for path in folder.iterdir()} - set(FILES)) if folder.exists() else []
+    require(not others, f"{folder} holds other files ({', '.join(others[:3])}); give another folder.")
+    left = reproduce_smear(folder).peak_left
+    print("\n".join(str(folder / name) for name in FILES))
+    world, naive = (float(left["turns", method][-1].mean()) for method in ("world", "naive"))
+    print(f"After {STEPS} turns of two degrees the world map keeps {world:.1%} of a landmark's peak,")
+    print(f"the naive map {naive:.1%}.")
+    return 0
 
 
 def _worlds(
