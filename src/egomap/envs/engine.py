@@ -18,10 +18,11 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import vizdoom as vzd
 
 from egomap.config import FRAME_SKIP
-from egomap.envs.frames import Frame, copied_frame, shared_frame
+from egomap.envs.frames import Frame, shared_frame
 from egomap.envs.guard import Berth, guard
 from egomap.envs.rendering import RenderMode
 
@@ -29,7 +30,12 @@ BUTTONS = (vzd.Button.TURN_LEFT, vzd.Button.TURN_RIGHT, vzd.Button.MOVE_FORWARD)
 ACTIONS = ("left", "right", "forward", "forward+left", "forward+right")
 """What the actions 0 to 4 do; `PRESSED` says which buttons that takes."""
 PRESSED = ([1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 1], [0, 1, 1])
-VARIABLES = (vzd.GameVariable.POSITION_X, vzd.GameVariable.POSITION_Y, vzd.GameVariable.ANGLE)
+VARIABLES = (
+    vzd.GameVariable.POSITION_X,
+    vzd.GameVariable.POSITION_Y,
+    vzd.GameVariable.POSITION_Z,
+    vzd.GameVariable.ANGLE,
+)
 
 # Everything that ViZDoom raises when its engine is gone.
 _DEATHS = (
@@ -130,14 +136,8 @@ class Engine:
             deadlines[number] = 0.0
 
     def frame(self) -> Frame:
-        """What the engine drew last, to be used before the next `act` or `load`; only while an episode runs."""
-        return self._shared if self._shared is not None else copied_frame(self._game.get_state())
-
-    def place(self) -> tuple[float, float, float]:
-        """The player's x, y in map units and heading in degrees."""
-        get = self._game.get_game_variable
-        x, y, angle = VARIABLES
-        return get(x), get(y), get(angle)
+        """What the engine shows, to be used before the next `act` or `load`; only while an episode runs."""
+        return self._shared if self._shared is not None else self._copied_frame()
 
     @property
     def finished(self) -> bool:
@@ -234,7 +234,7 @@ class Engine:
         game.send_game_command(f"set egomap_map {self._first_map}")
         self._watched(game.advance_action, 1)
         self._watched(game.set_doom_map, "$egomap_map")
-        self._shared = shared_frame(berth.instance or "", game.get_state()) if self._share else None
+        self._shared = shared_frame(berth.instance or "", self._copied_frame()) if self._share else None
 
     def _configure(self, berth: Berth) -> Any:
         game = vzd.DoomGame()
@@ -261,6 +261,10 @@ class Engine:
         # No head-bob: the camera keeps its height, as the camera model says.
         game.add_game_args(f"+movebob 0 {self._mode.arguments}")
         return game
+
+    def _copied_frame(self) -> Frame:
+        state = self._game.get_state()
+        return Frame(state.screen_buffer, state.depth_buffer, np.array(state.game_variables))
 
     def _load(self, map_name: str, seed: int) -> None:
         self._game.send_game_command(f"set egomap_map {map_name}")

@@ -7,14 +7,13 @@ episode ends truncated and the next one begins on a new engine.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
 
 from egomap.config import OBSERVATION_HEIGHT, OBSERVATION_WIDTH, EnvSettings
-from egomap.envs.ego_motion import EgoMotion, Odometry, Pose, wrap
+from egomap.envs.accounts import Accounts
 from egomap.envs.engine import Engine, EngineDied
 from egomap.envs.episodes import Episode
 from egomap.envs.rendering import RenderMode, render_mode
@@ -47,9 +46,25 @@ class Outcome(NamedTuple):
 
 
 class Simulator:
-    """An engine with a player in it, and the account of the running episode."""
+    """An engine with a player in it.
 
-    def __init__(self, worlds: Worlds, settings: EnvSettings, *, keep_screen: bool = False) -> None:
+    Args:
+        worlds: what can be played.
+        settings: how it is shown and stepped.
+        accounts: where the running episode is accounted for, and in which row; by default, accounts of its own.
+        row: see `accounts`.
+        keep_screen: keep the engine's own picture in `screen`.
+    """
+
+    def __init__(
+        self,
+        worlds: Worlds,
+        settings: EnvSettings,
+        accounts: Accounts | None = None,
+        row: int = 0,
+        *,
+        keep_screen: bool = False,
+    ) -> None:
         self.worlds = worlds
         self.settings = settings.validate()
         self.mode: RenderMode = render_mode(settings.rendering)
@@ -61,7 +76,9 @@ class Simulator:
             watchdog=settings.watchdog,
             frame_skip=settings.frame_skip,
         )
-        self.odometry = Odometry(settings.ego_motion_noise)
+        self.accounts = accounts if accounts is not None else Accounts(1, settings.ego_motion_noise)
+        self.accounts.set_living_reward(settings.frame_skip * self.engine.living_reward)
+        self._row = row
         self.screen = np.zeros((self.mode.height, self.mode.width, 3), np.uint8)
         self._keep_screen = keep_screen
         self._levels = np.zeros((OBSERVATION_HEIGHT, OBSERVATION_WIDTH), np.uint8)
@@ -71,81 +88,72 @@ class Simulator:
         area = self.mode.width > 2 * OBSERVATION_WIDTH
         self._filter = cv2.INTER_AREA if area else cv2.INTER_LINEAR
         self.episode = Episode(0, 0)
-        self._center = (0.0, 0.0)
-        self.decisions = 0
-        self.frames = 0
-        self.total_reward = 0.0
+        self.reward = 0.0
+        """What the last decision paid."""
         self.success = False
         self.interrupted = False
-        self._reward = 0.0
-        # What a decision pays without any event; the last one of an episode may have fewer tics.
-        living = settings.frame_skip * self.engine.living_reward
-        self._least_living, self._most_living = min(living, 0.0) - 1e-6, max(living, 0.0) + 1e-6
-        self._last_event = 0.0
-        self._decisions_since_event = 0
 
-    def reset(self, episode: Episode, row: ObservationRow) -> None:
+    def reset(self, episode: Episode, observation: ObservationRow) -> None:
         """Begin an episode and write its first observation."""
         self.episode = episode
-        self._center = self.worlds[episode.layout].center
-        self.decisions = self.frames = 0
-        self.total_reward, self.success, self.interrupted = 0.0, False, False
-        self._last_event, self._decisions_since_event = 0.0, 0
-        self._load(self.worlds[episode.layout].map_name, episode.seed)
-        self.odometry.reset(self._pose(), episode.seed)
-        self._write_place(EgoMotion(0.0, 0.0, 0.0), row)
-        self._write_pictures(row)
+        self.success = self.interrupted = False
+        world = self.worlds[episode.layout]
+        self._load(world.map_name, episode.seed)
+        self.accounts.begin(self._row, self.engine.frame().place, world.center, episode.seed)
+        observation.pose[:] = self.accounts.odometry.pose[self._row]
+        observation.ego_motion[:] = 0.0
+        self._write_pictures(observation)
 
-    def step(self, action: int, row: ObservationRow) -> Outcome:
+    def step(self, action: int, observation: ObservationRow) -> Outcome:
         """One decision. At the end of an episode the engine shows nothing, and nothing is written."""
-        if self.act(action, row):
-            return Outcome(self.settle(row), terminated=False, truncated=False)
-        return self.conclude()
+        if not self.act(action, observation):
+            return self.conclude()
+        rows = [self._row]
+        self.accounts.count(rows, np.array([self.reward]))
+        observation.ego_motion[:] = self.accounts.move(rows, self.engine.frame().place[None])[0]
+        observation.pose[:] = self.accounts.odometry.pose[self._row]
+        return Outcome(self.reward, terminated=False, truncated=False)
 
-    def act(self, action: int, row: ObservationRow) -> bool:
+    def act(self, action: int, observation: ObservationRow) -> bool:
         """The first half of a decision: hold the action and write the pictures. Whether the episode goes on.
 
-        `settle` must follow if it does, `conclude` if not. Threads run this half, which hardly needs Python's lock.
+        The second half is to account for it and to write where the player is: for one environment `step` does it, for
+        many it is done in one go. Threads run this half, which hardly needs Python's lock.
         """
         try:
-            self._reward = self.engine.act(action)
+            self.reward = self.engine.act(action)
         except EngineDied:
             self.interrupted = True
-            self._reward = 0.0
+            self.reward = 0.0
             self.engine.restart()
             return False
         if self.engine.finished:
             return False
-        self._write_pictures(row)
+        self._write_pictures(observation)
         return True
-
-    def settle(self, row: ObservationRow) -> float:
-        """The second half of a decision after which the episode goes on: keep account, write where the player is."""
-        self._count()
-        self._write_place(self.odometry.update(self._pose()), row)
-        return self._reward
 
     def conclude(self) -> Outcome:
         """The second half of an episode's last decision."""
-        self._count()
+        self.accounts.count([self._row], np.array([self.reward]))
         if self.interrupted:
-            return Outcome(self._reward, terminated=False, truncated=True)
+            return Outcome(self.reward, terminated=False, truncated=True)
         terminated, self.success = self._ending()
-        return Outcome(self._reward, terminated=terminated, truncated=not terminated)
+        return Outcome(self.reward, terminated=terminated, truncated=not terminated)
 
     def info(self) -> dict[str, Any]:
         """The account of the running episode, under the names that are documented in docs/environments.md."""
+        decisions = int(self.accounts.decisions[self._row])
         return {
-            "decisions": self.decisions,
-            "frames": self.frames,
-            "return": self.total_reward,
+            "decisions": decisions,
+            "frames": decisions * self.settings.frame_skip,
+            "return": float(self.accounts.total_reward[self._row]),
             "success": self.success,
             "layout": self.episode.layout,
             "layout_id": self.worlds[self.episode.layout].id,
             "repeat": self.episode.repeat,
             "interrupted": self.interrupted,
             "engine_restarts": self.engine.restarts,
-            "true_pose": np.asarray(self.odometry.true_pose, np.float32),
+            "true_pose": self.accounts.odometry.true_pose[self._row].astype(np.float32),
         }
 
     def close(self) -> None:
@@ -172,31 +180,14 @@ class Simulator:
             return status != RUNNING, status == SOLVED
         # Anybody's map. The engine leaves it in the tic after the script that pays the last prize, so the end may
         # come with the next decision; an end at the last tic of the time is no time-out then.
-        terminated = not self.engine.timed_out or self._decisions_since_event <= 1
-        return terminated, terminated and self._last_event > 0.0 and not self.engine.player_dead
+        terminated = not self.engine.timed_out or bool(self.accounts.decisions_since_event[self._row] <= 1)
+        paid = bool(self.accounts.last_event[self._row] > 0.0)
+        return terminated, terminated and paid and not self.engine.player_dead
 
-    def _pose(self) -> Pose:
-        x, y, degrees = self.engine.place()
-        center_x, center_y = self._center
-        return Pose(x - center_x, y - center_y, wrap(math.radians(degrees)))
-
-    def _count(self) -> None:
-        reward = self._reward
-        self.decisions += 1
-        self.frames += self.settings.frame_skip
-        self.total_reward += reward
-        self._decisions_since_event += 1
-        if not self._least_living <= reward <= self._most_living:
-            self._last_event, self._decisions_since_event = reward, 0
-
-    def _write_pictures(self, row: ObservationRow) -> None:
-        screen, depth = self.engine.frame()
+    def _write_pictures(self, observation: ObservationRow) -> None:
+        screen, depth, _ = self.engine.frame()
         if self._keep_screen:
             self.screen = screen.copy()
-        cv2.resize(screen, _SIZE, row.rgb, 0, 0, self._filter)
+        cv2.resize(screen, _SIZE, observation.rgb, 0, 0, self._filter)
         cv2.resize(depth, _SIZE, self._levels, 0, 0, cv2.INTER_NEAREST_EXACT)
-        cv2.LUT(self._levels, self._depth_table, row.depth)
-
-    def _write_place(self, motion: EgoMotion, row: ObservationRow) -> None:
-        row.pose[:] = self.odometry.pose
-        row.ego_motion[:] = motion
+        cv2.LUT(self._levels, self._depth_table, observation.depth)

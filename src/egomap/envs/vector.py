@@ -28,6 +28,7 @@ from egomap.config import (
     Task,
     require,
 )
+from egomap.envs.accounts import Accounts
 from egomap.envs.doom import find_worlds, observation_space
 from egomap.envs.episodes import EachLayout, Episode, EpisodeStream, ShuffledEpisodes
 from egomap.envs.guard import MAX_ENGINES
@@ -144,6 +145,8 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         self._actions: list[int] = []
         self._playing: list[int] = []
         self._simulators: list[Simulator | None] = [None] * num_envs
+        self._accounts = Accounts(num_envs, ego_motion_noise)
+        self._places = np.zeros((num_envs, 4))
         self._target = Target.of(observation_arrays(num_envs))
         self._shown = self._target.arrays
         self._begun = self._stepping = False
@@ -240,11 +243,11 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         require(not self._stepping, "the engines are stepping already: call step_wait() first.")
         actions = np.asarray(actions)
         whole = actions.shape == (self.num_envs,) and actions.dtype.kind in "iu"
-        if not whole or actions.min() < 0 or actions.max() >= NUM_ACTIONS:
+        self._actions = actions.tolist() if whole else [-1]
+        if min(self._actions) < 0 or max(self._actions) >= NUM_ACTIONS:
             raise ValueError(
                 f"actions must be {self.num_envs} integers from 0 to {NUM_ACTIONS - 1}; got {actions!r}."
             )
-        self._actions = actions.tolist()
         self._stepping = True
         self._terminated[:] = self._truncated[:] = False
         pool.start(self._advance, self._playing)
@@ -290,7 +293,7 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
 
     def true_pose(self, index: int) -> np.ndarray:
         """Where the player of one environment really is, (x, y, phi), whatever noise the observation has."""
-        return np.asarray(self._simulator(index).odometry.true_pose)
+        return self._accounts.odometry.true_pose[index].copy()
 
     def close_extras(self, **_: Any) -> None:
         """End all engines."""
@@ -313,7 +316,7 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         return self._pool
 
     def _open(self, index: int) -> None:
-        self._simulators[index] = Simulator(self.worlds, self.settings)
+        self._simulators[index] = Simulator(self.worlds, self.settings, self._accounts, index)
 
     def _close_one(self, index: int) -> None:
         simulator = self._simulators[index]
@@ -349,15 +352,22 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
             self._begin(index)
 
     def _settle(self, ended: np.ndarray) -> None:
-        """The account of all decisions, in one go: quicker here than in many threads that share Python's lock."""
-        rows, over = self._target.rows, ended.tolist()
-        for index in self._playing:
-            if not over[index]:
-                self._rewards[index] = self._simulator(index).settle(rows[index])
+        """The second half of all decisions, in one go: in many threads that share Python's lock it takes longer."""
+        over = ended.tolist()
+        running = [index for index in self._playing if not over[index]]
+        for index in running:
+            simulator = self._simulator(index)
+            self._rewards[index] = simulator.reward
+            self._places[index] = simulator.engine.frame().place
+        rows: slice | list[int] = slice(None) if len(running) == self.num_envs else running
+        self._accounts.count(rows, self._rewards[rows])
+        arrays = self._target.arrays
+        arrays["ego_motion"][rows] = self._accounts.move(rows, self._places[rows])
+        arrays["pose"][rows] = self._accounts.odometry.pose[rows]
         if self.idle.any():
             self._rewards[self.idle & ~ended] = 0.0
-            if self._target.arrays is not self._shown:
-                for name, array in self._target.arrays.items():
+            if arrays is not self._shown:
+                for name, array in arrays.items():
                     array[self.idle] = self._shown[name][self.idle]
             self._playing = np.flatnonzero(~self.idle).tolist()
 
