@@ -1,0 +1,57 @@
+"""The programs of docs/memory.md work as they stand, and its tables say what the code does."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+from egomap.config import MapSettings
+
+from .blocks import DOCS, blocks, run_block
+
+PAGE = DOCS / "memory.md"
+
+
+def programs() -> list[str]:
+    found = [code for language, code in blocks("memory.md") if language == "python"]
+    assert len(found) == 2
+    return found
+
+
+def test_the_room_is_read_back(tmp_path: Path) -> None:
+    program = programs()[0]
+    assert len(program.splitlines()) < 30
+    printed = run_block("python", program, tmp_path)
+    assert [code for language, code in blocks("memory.md") if language == "text"] == [printed]
+    # From (1, -0.5), facing north, in a room of 5.4 m: the distance to each wall, to a cell of half a metre.
+    found = {wall: (float(right), float(ahead)) for wall, right, ahead in re.findall(
+        r"(\w+) wall: (\S+) m right, (\S+) m ahead", printed
+    )}  # fmt: skip
+    assert set(found) == {"east", "north", "west", "south"}
+    for wall, axis, place in (("east", 0, 1.7), ("north", 1, 3.2), ("west", 0, -3.7), ("south", 1, -2.2)):
+        assert abs(found[wall][axis] - place) < 0.25
+
+
+def test_the_ppo_loop_learns_from_what_it_did(tmp_path: Path) -> None:
+    """Before the first step of the optimiser, the replayed sequences give the very policy that acted."""
+    line = "            optimiser.zero_grad()\n"
+    program = programs()[1]
+    assert program.count(line) == 1
+    watched = program.replace(line, f"            print('ratio', (ratio - 1).abs().max().item())\n{line}")
+    printed = run_block("python", watched, tmp_path)
+    ratios = [float(number) for number in re.findall(r"^ratio (\S+)$", printed, re.MULTILINE)]
+    assert len(ratios) == 8
+    assert ratios[0] < 1e-4 and ratios[-1] > 10 * ratios[0]  # first as it was, then changed by learning
+    assert len(re.findall(r"update \d: reward -?\d\.\d+ per environment, loss -?\d+\.\d+", printed)) == 2
+
+
+def test_settings_are_those_of_the_code() -> None:
+    text = PAGE.read_text().split("## Settings\n", 1)[1].split("\n**", 1)[0]
+    rows = re.findall(r"^\| `(\w+)` \| (\S+) \|", text, re.MULTILINE)
+    assert rows == [(field.name, str(field.default)) for field in dataclasses.fields(MapSettings)]
+
+
+def test_the_picture_is_small() -> None:
+    assert "(images/smear.png)" in PAGE.read_text()
+    assert (DOCS / "images" / "smear.png").stat().st_size < 150_000
