@@ -68,6 +68,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
     except BrokenPipeError:  # e.g. `egomap ... | head`
         return 141
+    except ImportError as error:  # a package that is missing or broken
+        print(f"egomap: {error}; install egomap again, with all that it needs.", file=sys.stderr)
+        return 2
     except INPUT_ERRORS as error:
         print(f"egomap: {sentence(error)}", file=sys.stderr)
         return 2
@@ -169,8 +172,9 @@ class TrainFlags:
 
     preset: str = "fast"
     """Where all other defaults come from: paper, fast or quick."""
-    run: Path | None = None
-    """Run folder (default: runs/AGENT-SCENARIO-SIZE-sSEED)."""
+    run: Annotated[Path | None, tyro.conf.arg(aliases=["--folder"])] = None
+    """Run folder (default: runs/AGENT-SCENARIO-SIZE-sSEED). Under torchrun say --folder: it takes --run for an
+    abbreviation of an option of its own."""
     resume: bool = False
     """Go on with the run from its last checkpoint, with the run's own settings."""
     auto_resume: bool = False
@@ -280,14 +284,14 @@ def train(flags: TrainFlags) -> int:
     if flags.agent == "random" or flags.agent == "planner":
         print(f"{flags.agent} learns nothing; this is how it scores.")
         return evaluate(agents=(flags.agent,), scenario=flags.scenario, size=flags.size, items=flags.items)
-    from egomap.training.command import train as run_training
+    require(not flags.resume or flags.run is not None, "--resume needs --run, the folder to go on with.")
+    config = None if flags.resume else flags.config()
+    from egomap.training.command import train as run_training  # only now, for it brings torch along
 
-    if flags.resume:
-        require(flags.run is not None, "--resume needs --run, the folder to go on with.")
+    if config is None:
         assert flags.run is not None
         run_training(None, flags.run, resume=True)
         return 0
-    config = flags.config()
     name = f"{config.agent.kind}-{config.scenario.task}-{config.scenario.size}-s{config.seed}"
     path = flags.run or Path("runs") / name
     begun = flags.auto_resume and (path / "config.json").exists()
@@ -358,13 +362,17 @@ def evaluate(
         noise: Ego-motion noise, standard deviation of a factor on each reading.
         out: JSON file for the results of every episode.
     """
+    if out is not None:  # before anything is played, lest the results find no place
+        require(not out.exists(), f"{out} exists already; give another name.")
+        require(out.resolve().parent.is_dir(), f"{out} cannot be written: {out.parent} is not a folder.")
+    worlds = _worlds(scenario, size, items, scenarios, split)
+
+    # Only now, for they bring torch along: bad input is told at once.
     from egomap.agents.scripted import scripted_agent
     from egomap.envs.vector import DoomVectorEnv
     from egomap.evaluation.runner import ScriptedPlayer, play
     from egomap.evaluation.tables import print_scores, scores_json
 
-    require(out is None or not out.exists(), f"{out} exists already; give another name.")
-    worlds = _worlds(scenario, size, items, scenarios, split)
     results: dict[str, list[EpisodeResult]] = {}
     for name in agents:
         env = DoomVectorEnv(

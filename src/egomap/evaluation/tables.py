@@ -45,8 +45,11 @@ def print_scores(results: Results) -> None:
 
 
 def scores_json(results: Results) -> dict[str, Any]:
-    """Summary and every episode of each agent."""
+    """Summary and every episode of each agent; null where there is no figure, for JSON knows no NaN."""
     return {
-        name: {"summary": summary(episodes), "episodes": [episode._asdict() for episode in episodes]}
+        name: {
+            "summary": {key: None if np.isnan(value) else value for key, value in summary(episodes).items()},
+            "episodes": [episode._asdict() for episode in episodes],
+        }
         for name, episodes in results.items()
     }
