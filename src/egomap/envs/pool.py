@@ -7,6 +7,7 @@ by the thread that ends last.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import threading
@@ -65,7 +66,9 @@ class ThreadPool:
     def drain(self) -> list[BaseException]:
         """Wait for all that was started; return the errors."""
         while self._working:
-            self._finished.get()
+            with contextlib.suppress(queue.Empty):
+                # Only one is woken; when two wait (a `close` in another thread), the other finds out by itself.
+                self._finished.get(timeout=0.1)
         self._function = None
         errors, self._errors = self._errors, []
         return errors
