@@ -61,8 +61,17 @@ def update(
     settings: LearnerSettings,
     *,
     generator: torch.Generator,
+    average: Callable[[list[nn.Parameter]], None] | None = None,
 ) -> Figures:
     """Learn from one rollout.
+
+    Args:
+        unroll: The agent's.
+        rollout: Filled.
+        optimizer: Of the agent's parameters.
+        settings: The algorithm.
+        generator: Divides the environments into mini-batches.
+        average: Makes the gradients those of all ranks, before they are scaled.
 
     Raises:
         Diverged: The loss or a gradient became NaN or infinite.
@@ -78,6 +87,8 @@ def update(
             loss = _loss(output, batch, settings)
             optimizer.zero_grad(set_to_none=True)
             loss.total.backward()
+            if average is not None:
+                average(parameters)
             norm = nn.utils.clip_grad_norm_(parameters, settings.max_gradient_norm)
             if not bool(torch.isfinite(loss.total)) or not bool(torch.isfinite(norm)):
                 raise Diverged(

@@ -1,8 +1,12 @@
 """Many ranks: each has its own engines, rollout and memory; only gradients are averaged.
 
-What comes in: the environment variables that torchrun sets. What goes out: who this process is, a model wrapped for
-averaging, and a few collective calls that are no-ops for a single process. A rank or node that dies makes torchrun
-start all of them again (`--max-restarts`), and they go on from the last checkpoint.
+What comes in: the environment variables that torchrun sets. What goes out: who this process is, and a few collective
+calls that are no-ops for a single process. A rank or node that dies makes torchrun start all of them again
+(`--max-restarts`), and they go on from the last checkpoint.
+
+Gradients are averaged as one flat tensor after the backward pass, not by DistributedDataParallel. The agents are
+small (1.2 MB), so there is nothing to gain from sending parts of it early; and at the end of a process the wrapper's
+reducer waits for a gloo thread that waits for Python's lock, which it holds (seen in one of two runs of torch 2.13).
 """
 
 from __future__ import annotations
@@ -35,11 +39,27 @@ class Ranks(NamedTuple):
         """Whether this is the rank that logs, evaluates and saves."""
         return self.rank == 0
 
-    def wrap(self, module: nn.Module) -> nn.Module:
-        """The module whose backward averages gradients over the ranks; the weights of rank 0 go to all."""
+    @torch.no_grad()
+    def share_weights(self, module: nn.Module) -> None:
+        """Give every rank the weights of rank 0."""
+        if self.world_size > 1:
+            tensors = [*module.parameters(), *module.buffers()]
+            flat = torch.cat([tensor.detach().flatten().to(torch.float64) for tensor in tensors])
+            dist.broadcast(flat, src=0)
+            for tensor, part in zip(tensors, flat.split([t.numel() for t in tensors]), strict=True):
+                tensor.copy_(part.view_as(tensor))
+
+    @torch.no_grad()
+    def average_gradients(self, parameters: list[nn.Parameter]) -> None:
+        """Replace the gradients by their mean over the ranks."""
         if self.world_size == 1:
-            return module
-        return nn.parallel.DistributedDataParallel(module)
+            return
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        dist.all_reduce(flat)
+        flat /= self.world_size
+        for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+            gradient.copy_(part.view_as(gradient))
 
     def sum(self, *values: float) -> list[float]:
         """Sums over the ranks."""

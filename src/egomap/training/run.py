@@ -53,13 +53,13 @@ def begin_run(path: Path, config: TrainConfig, extent: float) -> RunFolder:
         raise ValueError(f"{path} holds a run already; go on with it by --resume, or give another folder.")
     require(not path.exists() or path.is_dir(), f"{path} is a file; give a folder.")
     require(
-        not path.exists() or not any(path.iterdir()),
+        # What a kill in this very moment can leave behind begins with a dot.
+        not path.exists() or all(entry.name.startswith(".") for entry in path.iterdir()),
         f"{path} holds other files; give a new or empty folder.",
     )
-    for folder in (path, run.checkpoints, run.evaluation):
-        folder.mkdir(parents=True, exist_ok=True)
+    path.mkdir(parents=True, exist_ok=True)
     write_whole(run.config, json.dumps({"extent": extent, **config.to_json()}, indent=1) + "\n")
-    return run
+    return open_run(path)[0]
 
 
 def open_run(path: Path) -> tuple[RunFolder, TrainConfig, float]:
@@ -75,6 +75,8 @@ def open_run(path: Path) -> tuple[RunFolder, TrainConfig, float]:
         extent = float(data.pop("extent"))
     except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{run.config} is damaged: {error}.") from error
+    for folder in (run.checkpoints, run.evaluation):
+        folder.mkdir(exist_ok=True)
     return run, TrainConfig.from_json(data), extent
 
 

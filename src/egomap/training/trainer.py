@@ -123,7 +123,7 @@ class Trainer:
         position = 0
         if checkpoint is not None:
             position = self._restore(checkpoint)
-        self._module = self.ranks.wrap(self.agent)
+        self.ranks.share_weights(self.agent)
         self._threads = torch.get_num_threads()
         self._test_env: DoomVectorEnv | None = None
         self._env = self._open("train")
@@ -184,7 +184,12 @@ class Trainer:
             rate *= max(0.0, 1 - counters.decisions / config.budget)
         set_learning_rate(self._optimizer, rate)
         figures = update(
-            self._module, self._collector.rollout, self._optimizer, learner, generator=self._shuffle
+            self.agent.unroll,
+            self._collector.rollout,
+            self._optimizer,
+            learner,
+            generator=self._shuffle,
+            average=self.ranks.average_gradients,
         )
         learned = time.perf_counter()
         counters.update += 1

@@ -1,0 +1,64 @@
+"""Run by torchrun in several ranks: gradients are the mean over the ranks, and weights stay equal.
+
+Each rank has observations of its own. The averaged gradients must be the mean of what each rank finds by itself, and
+after an optimiser step all ranks must hold the same bytes.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+
+from egomap.agents import build_agent
+from egomap.config import AgentConfig, Camera
+from egomap.training.distributed import join_ranks
+
+STEPS, ENVS = 3, 2
+
+
+def observations(rank: int) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(100 + rank)
+    return {
+        "rgb": torch.randint(0, 256, (STEPS, ENVS, 3, 64, 112), generator=generator, dtype=torch.uint8),
+        "depth": 400 * torch.rand(STEPS, ENVS, 64, 112, generator=generator),
+        "pose": 50 * torch.rand(STEPS, ENVS, 3, generator=generator),
+        "ego_motion": torch.rand(STEPS, ENVS, 3, generator=generator),
+    }
+
+
+def main() -> int:
+    torch.set_num_threads(1)
+    with join_ranks() as ranks:
+        torch.manual_seed(ranks.rank)  # other weights in each rank, until they are shared
+        agent = build_agent(
+            AgentConfig(kind=sys.argv[1]),  # type: ignore[arg-type]
+            Camera.from_fov(112, 64, horizontal=1.8, vertical=1.2),
+            640.0,
+        )
+        ranks.share_weights(agent)
+        start = torch.zeros(STEPS, ENVS, dtype=torch.bool)
+
+        def gradients() -> torch.Tensor:
+            return torch.cat([p.grad.flatten() for p in agent.parameters() if p.grad is not None])
+
+        output = agent.unroll(observations(ranks.rank), agent.initial_state(ENVS), start)
+        (output.logits.square().mean() + output.value.square().mean()).backward()
+        own = gradients()
+        mean = torch.stack(ranks.gather(own)).mean(0)
+        ranks.average_gradients(list(agent.parameters()))
+        torch.testing.assert_close(gradients(), mean, atol=1e-8, rtol=1e-5)
+        if ranks.world_size > 1:
+            assert not torch.allclose(own, mean), "every rank saw the same; the check would prove nothing"
+        torch.optim.Adam(agent.parameters()).step()
+        weights = torch.cat([p.detach().flatten() for p in agent.parameters()])
+        assert all(torch.equal(weights, other) for other in ranks.gather(weights))
+        assert ranks.sum(ranks.rank, 1.0) == [ranks.world_size * (ranks.world_size - 1) / 2, ranks.world_size]
+        assert ranks.any(ranks.rank == 0)
+        assert not ranks.any(False)
+    print(f"rank {ranks.rank} of {ranks.world_size} agrees", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""Several ranks as real processes under torchrun: weights, gradients, a killed rank, network namespaces."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from egomap.config import Task
+from egomap.scenarios.dataset import ScenarioSet
+from egomap.training.metrics import read_metrics
+
+RANK_CHECK = Path(__file__).with_name("rank_check.py")
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def flags(scenarios: ScenarioSet, run: Path, *, budget: int) -> list[str]:
+    return [
+        "-m",
+        "egomap",
+        "train",
+        f"--scenarios={scenarios.folder}",
+        f"--budget={budget}",
+        "--agent=gru",
+        "--checkpoint-every=32",
+        "--evaluate-every=0",
+        "--learner.num-envs=2",
+        "--learner.rollout-steps=8",
+        "--learner.minibatches=2",
+        f"--folder={run}",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["egomap", "gru"])
+def test_two_ranks_agree(kind: str) -> None:
+    done = subprocess.run(
+        [*TORCHRUN, "--standalone", "--nproc-per-node=2", str(RANK_CHECK), kind],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "rank 0 of 2 agrees" in done.stdout
+    assert "rank 1 of 2 agrees" in done.stdout
+
+
+def ranks_of(torchrun: int) -> list[int]:
+    """Processes that torchrun started, by the rank in their environment."""
+    found: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            variables = dict(
+                pair.split("=", 1)
+                for pair in (entry / "environ").read_bytes().decode(errors="replace").split("\0")
+                if "=" in pair
+            )
+        except (OSError, IndexError, ValueError):
+            continue
+        if parent == torchrun and "RANK" in variables:
+            found[int(variables["RANK"])] = int(entry.name)
+    return [found[rank] for rank in sorted(found)]
+
+
+def test_a_killed_rank(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
+    """The group starts anew from the checkpoint and finishes; every update is there once."""
+    run, budget = tmp_path / "run", 12 * 32
+    arguments = flags(sets["labyrinth"], run, budget=budget)
+    process = subprocess.Popen(
+        [*TORCHRUN, "--standalone", "--nproc-per-node=2", "--max-restarts=3", *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while len(read_metrics(run / "metrics.csv")) < 4:
+            assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        os.kill(ranks_of(process.pid)[1], signal.SIGKILL)
+        _, said = process.communicate(timeout=200)
+    finally:
+        process.kill()
+    assert process.returncode == 0, said
+    rows = read_metrics(run / "metrics.csv")
+    assert [int(row["update"]) for row in rows] == list(range(1, 13))
+    assert int(rows[-1]["decisions"]) == budget
+
+
+def test_another_number_of_ranks(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
+    """A run of two ranks goes on with one: the counters count decisions, not updates of some number of ranks."""
+    run = tmp_path / "run"
+    arguments = flags(sets["labyrinth"], run, budget=4 * 32)
+    done = subprocess.run(
+        [*TORCHRUN, "--standalone", "--nproc-per-node=2", *arguments],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    config = run / "config.json"
+    config.write_text(config.read_text().replace('"budget": 128', '"budget": 160'))
+    alone = subprocess.run(
+        [sys.executable, "-m", "egomap", "train", f"--run={run}", "--resume"],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        timeout=200,
+        check=False,
+    )
+    assert alone.returncode == 0, alone.stderr
+    decisions = [int(row["decisions"]) for row in read_metrics(run / "metrics.csv")]
+    assert decisions == [32, 64, 96, 128, 144, 160]
+
+
+def namespaces_work() -> bool:
+    """Whether two network namespaces can be made and joined here."""
+    ip = shutil.which("ip")
+    if ip is None or os.geteuid() != 0:
+        return False
+    made = (
+        subprocess.run([ip, "netns", "add", "egomap-probe"], capture_output=True, check=False).returncode == 0
+    )
+    if made:
+        subprocess.run([ip, "netns", "delete", "egomap-probe"], capture_output=True, check=False)
+    return made
+
+
+@pytest.mark.skipif(not namespaces_work(), reason="this machine lets nobody make network namespaces")
+def test_two_ranks_in_two_network_namespaces() -> None:
+    """Two machines as far as the network goes: no loopback in common, only a pair of virtual cables."""
+
+    def ip(*arguments: str) -> None:
+        subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+    names = [f"egomap-{os.getpid()}-{side}" for side in "ab"]
+    cables = [f"em{os.getpid() % 10_000}{side}" for side in "ab"]
+    try:
+        ip("link", "add", cables[0], "type", "veth", "peer", "name", cables[1])
+        for name, cable, address in zip(names, cables, ("10.77.0.1", "10.77.0.2"), strict=True):
+            ip("netns", "add", name)
+            ip("link", "set", cable, "netns", name)
+            ip("-n", name, "address", "add", f"{address}/24", "dev", cable)
+            ip("-n", name, "link", "set", cable, "up")
+            ip("-n", name, "link", "set", "lo", "up")
+        nodes = [
+            subprocess.Popen(
+                [
+                    *("ip", "netns", "exec", name),
+                    *TORCHRUN,
+                    "--nnodes=2",
+                    f"--node-rank={rank}",
+                    "--nproc-per-node=1",
+                    "--master-addr=10.77.0.1",
+                    "--master-port=29511",
+                    str(RANK_CHECK),
+                    "gru",
+                ],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env={**ENVIRONMENT, "GLOO_SOCKET_IFNAME": cable},
+            )
+            for rank, (name, cable) in enumerate(zip(names, cables, strict=True))
+        ]
+        said = [node.communicate(timeout=200)[0] for node in nodes]
+        assert [node.returncode for node in nodes] == [0, 0], said
+        assert "rank 1 of 2 agrees" in said[1]
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
+        subprocess.run(["ip", "link", "delete", cables[0]], capture_output=True, check=False)
