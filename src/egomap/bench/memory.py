@@ -24,14 +24,16 @@ from torch import Tensor
 from egomap.agents import Agent, build_agent, log_prob
 from egomap.config import NUM_ACTIONS, OBSERVATION_HEIGHT, OBSERVATION_WIDTH, AgentConfig, AgentKind, Camera
 from egomap.geometry import compose
-from egomap.memory import native
+from egomap.memory import MemoryInputs, MemoryState, native, reset_state
 from egomap.training.allocator import keep_memory
 
-AT_LEAST = {"egomap_steps_over_unroll": 5.0}
-AT_MOST = {"egomap_over_gru": 1.9, "egomap_peak_mb": 1536.0}
+AT_LEAST = {"memory.steps_over_unroll": 5.0}
+AT_MOST = {"memory.egomap_over_gru": 1.9, "memory.egomap_peak_mb": 1536.0}
 
 EXTENT = 9 * 128.0
 CAMERA = Camera.from_fov(OBSERVATION_WIDTH, OBSERVATION_HEIGHT, horizontal=1.86, vertical=1.29)
+
+Variants = dict[str, Callable[[], None]]
 
 
 class Batch(NamedTuple):
@@ -69,27 +71,64 @@ def make_agent(kind: AgentKind) -> Agent:
     return build_agent(AgentConfig(kind=kind), CAMERA, EXTENT)
 
 
+def used_state(agent: Agent, batch: Batch) -> MemoryState:
+    """The memory after the batch, in the middle of its episodes, as most rollouts find it."""
+    state = agent.initial_state(batch.action.shape[1])
+    with torch.no_grad():
+        return agent.unroll(batch.observations, state, batch.episode_start).state
+
+
 def _learn(agent: Agent, batch: Batch, logits: Tensor, value: Tensor) -> None:
     agent.zero_grad(set_to_none=True)
     (value.square().mean() - log_prob(logits, batch.action).mean()).backward()
 
 
-def learn_by_unroll(agent: Agent, batch: Batch) -> None:
+def learn_by_unroll(agent: Agent, batch: Batch, state: MemoryState) -> None:
     """Forward and backward over the whole batch at once."""
-    state = agent.initial_state(batch.action.shape[1])
     output = agent.unroll(batch.observations, state, batch.episode_start)
     _learn(agent, batch, output.logits, output.value)
 
 
-def learn_by_steps(agent: Agent, batch: Batch) -> None:
+def learn_by_steps(agent: Agent, batch: Batch, state: MemoryState) -> None:
     """The same by a loop of `step`, with back-propagation through it: what a plain implementation does."""
-    state, logits, values = agent.initial_state(batch.action.shape[1]), [], []
+    logits, values = [], []
     for t, start in enumerate(batch.episode_start):
         step = agent.step({key: value[t] for key, value in batch.observations.items()}, state, start)
         state = step.state
         logits.append(step.logits)
         values.append(step.value)
     _learn(agent, batch, torch.stack(logits), torch.stack(values))
+
+
+class _MemoryAlone:
+    """The memory of an agent without its perception and heads: the features are given, and want a gradient."""
+
+    def __init__(self, agent: Agent, batch: Batch, state: MemoryState):
+        seen = batch.observations
+        with torch.no_grad():
+            features = agent.perception(seen["rgb"], seen["depth"])
+        self.inputs = MemoryInputs(features.requires_grad_(), seen["depth"], seen["pose"], seen["ego_motion"])
+        self.memory, self.state, self.start = agent.memory, state, batch.episode_start
+        self.grad = torch.ones(*batch.action.shape, agent.memory.output_size)
+
+    def by_unroll(self) -> None:
+        """Forward and backward over the whole batch at once."""
+        self._back(self.memory.unroll(self.inputs, self.state, self.start)[0])
+
+    def by_steps(self) -> None:
+        """The same by a loop of `step`."""
+        state, outputs = self.state, []
+        by_step = zip(*(sequence.unbind(0) for sequence in self.inputs), strict=True)
+        for inputs, start in zip(by_step, self.start, strict=True):
+            if bool(start.any()):
+                state = reset_state(self.memory, state, start)
+            output, state = self.memory.step(MemoryInputs(*inputs), state)
+            outputs.append(output)
+        self._back(torch.stack(outputs))
+
+    def _back(self, output: Tensor) -> None:
+        self.inputs.features.grad = None
+        output.backward(self.grad)
 
 
 @contextmanager
@@ -115,49 +154,55 @@ def measure_memory(
         repeats: Rounds of the measurement, after one that warms up.
 
     Returns:
-        By name: `<variant>_s` for gru_unroll, neural_map_unroll, egomap_unroll, egomap_unroll_torch (plain
-        torch), egomap_steps (the loop) and egomap_steps_torch; the ratios egomap_over_gru,
-        neural_map_over_gru, egomap_steps_over_unroll, egomap_steps_over_unroll_torch and torch_over_kernels
-        (1 or so where numba is not installed); egomap_peak_mb.
+        By name, each with `memory.` before it. Seconds of a batch: gru_seconds, egomap_seconds,
+        egomap_torch_seconds (plain torch instead of the native kernels), neural_map_seconds, and
+        egomap_steps_seconds (a loop of `step` of the whole agent). Of the memory without perception and
+        heads: unroll_seconds and steps_seconds. Ratios: egomap_over_gru, neural_map_over_gru,
+        torch_over_kernels (about 1 where numba is not installed), egomap_steps_over_unroll, and
+        steps_over_unroll of the memory alone. Memory: egomap_peak_mb.
     """
     keep_memory()
-    batch = synthetic_batch(steps, num_envs)
-    gru, neural_map, egomap = (make_agent(kind) for kind in ("gru", "neural-map", "egomap"))
-
-    def plain(learn: Callable[[Agent, Batch], None]) -> Callable[[], None]:
-        def run() -> None:
-            with native.use_kernels("torch"):
-                learn(egomap, batch)
-
-        return run
-
-    variants: dict[str, Callable[[], None]] = {
-        "gru_unroll": lambda: learn_by_unroll(gru, batch),
-        "egomap_unroll": lambda: learn_by_unroll(egomap, batch),
-        "egomap_steps": lambda: learn_by_steps(egomap, batch),
-        "egomap_unroll_torch": plain(learn_by_unroll),
-        "egomap_steps_torch": plain(learn_by_steps),
-        "neural_map_unroll": lambda: learn_by_unroll(neural_map, batch),
-    }
     with torch_threads(threads):
-        times = take_turns(variants, repeats)
+        times = take_turns(_variants(synthetic_batch(steps, num_envs)), repeats)
 
     def ratio(over: str, under: str) -> float:
         return statistics.median(a / b for a, b in zip(times[over], times[under], strict=True))
 
-    found = {f"{name}_s": statistics.median(values) for name, values in times.items()}
+    found = {f"{name}_seconds": statistics.median(values) for name, values in times.items()}
     found |= {
-        "egomap_over_gru": ratio("egomap_unroll", "gru_unroll"),
-        "neural_map_over_gru": ratio("neural_map_unroll", "gru_unroll"),
-        "egomap_steps_over_unroll": ratio("egomap_steps", "egomap_unroll"),
-        "egomap_steps_over_unroll_torch": ratio("egomap_steps_torch", "egomap_unroll_torch"),
-        "torch_over_kernels": ratio("egomap_unroll_torch", "egomap_unroll"),
+        "egomap_over_gru": ratio("egomap", "gru"),
+        "neural_map_over_gru": ratio("neural_map", "gru"),
+        "torch_over_kernels": ratio("egomap_torch", "egomap"),
+        "egomap_steps_over_unroll": ratio("egomap_steps", "egomap"),
+        "steps_over_unroll": ratio("steps", "unroll"),
         "egomap_peak_mb": measure_peak("egomap", steps=steps, num_envs=num_envs, threads=threads),
     }
-    return found
+    return {f"memory.{name}": value for name, value in found.items()}
 
 
-def take_turns(variants: dict[str, Callable[[], None]], repeats: int) -> dict[str, list[float]]:
+def _variants(batch: Batch) -> Variants:
+    """What is measured, in the order of the turns: sides of a ratio are neighbours."""
+    gru, neural_map, egomap = (make_agent(kind) for kind in ("gru", "neural-map", "egomap"))
+    used = used_state(egomap, batch)
+    fresh, map_fresh = gru.initial_state(len(batch.action[0])), neural_map.initial_state(len(batch.action[0]))
+    alone = _MemoryAlone(egomap, batch, used)
+
+    def plain_torch() -> None:
+        with native.use_kernels("torch"):
+            learn_by_unroll(egomap, batch, used)
+
+    return {
+        "neural_map": lambda: learn_by_unroll(neural_map, batch, map_fresh),
+        "gru": lambda: learn_by_unroll(gru, batch, fresh),
+        "egomap": lambda: learn_by_unroll(egomap, batch, used),
+        "egomap_torch": plain_torch,
+        "egomap_steps": lambda: learn_by_steps(egomap, batch, used),
+        "steps": alone.by_steps,
+        "unroll": alone.by_unroll,
+    }
+
+
+def take_turns(variants: Variants, repeats: int) -> dict[str, list[float]]:
     """Seconds of each variant in each of `repeats` rounds; every round runs all of them once, in order."""
     times: dict[str, list[float]] = {name: [] for name in variants}
     for run in variants.values():
@@ -171,7 +216,7 @@ def take_turns(variants: dict[str, Callable[[], None]], repeats: int) -> dict[st
 
 
 def measure_peak(kind: AgentKind, *, steps: int = 128, num_envs: int = 16, threads: int = 2) -> float:
-    """Megabytes that one unroll, forward and backward, adds to a fresh process that holds its inputs."""
+    """Megabytes (2^20) that one unroll, forward and backward, adds to a fresh process that holds its inputs."""
     command = [sys.executable, "-m", "egomap.bench.peak", kind, str(steps), str(num_envs), str(threads)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
