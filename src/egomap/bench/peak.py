@@ -16,7 +16,6 @@ import torch
 from egomap.bench.memory import learn_by_unroll, make_agent, synthetic_batch
 from egomap.training.allocator import keep_memory
 
-
 BATCHES = 5
 """By then the allocator has found its lay-out: the first batches fit less well into the holes of the heap."""
 
