@@ -353,8 +353,9 @@ class Trainer:
         load_optimizer(self._optimizer, tensors)
         positions, rank = tensors["positions"], self.ranks.rank
         if rank < len(positions) and len(positions) == self.ranks.world_size:
-            torch.set_rng_state(tensors["random"][rank])
-            self._shuffle.set_state(tensors["shuffle"][rank])
+            # Copies: torch reads a state from the beginning of its storage, whichever row it is given.
+            torch.set_rng_state(tensors["random"][rank].clone())
+            self._shuffle.set_state(tensors["shuffle"][rank].clone())
             return int(positions[rank])
         # Another number of ranks than before: go on behind everything that any of them has played.
         torch.manual_seed(self._rank_seed() + self.counters.update)
