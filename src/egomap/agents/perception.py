@@ -21,6 +21,7 @@ from torch.nn import functional as F
 
 from egomap.agents.rgbd import assemble_rgbd
 from egomap.config import UNKNOWN_DEPTH
+from egomap.memory.eager import eager
 
 KERNELS, STRIDES = (8, 4, 3), (4, 2, 1)
 
@@ -87,7 +88,7 @@ def _pieces(rgb: Tensor, depth: Tensor, weight: Tensor, unknown: float) -> Itera
         yield piece, assemble_rgbd(rgb[piece], depth[piece], unknown, part)
 
 
-_first_convolution = torch.compiler.disable(_FirstConvolution.apply)
+_first_convolution = eager(_FirstConvolution.apply)
 
 
 class Perception(nn.Module):

@@ -1,7 +1,7 @@
 """Speed and memory of the engines: the vector environment against engines stepped bare by threads.
 
-What comes in: how many engines, how long. What goes out: decisions a second, their ratio, megabytes by name. "Bare" is
-the ceiling: plain ViZDoom objects with the same settings and mazes, shared out among as many threads as the vector
+What comes in: how many engines, how long. What goes out: decisions a second, their ratio, megabytes. "Bare" is the
+ceiling: plain ViZDoom objects with the same settings and mazes, shared out among as many threads as the vector
 environment has. Each thread calls `make_action` and nothing else, nobody waits for anybody, and at an episode's end
 the next map is loaded as ViZDoom's users do it. The two sides take turns and a ratio is the median over rounds of two
 neighbours, so that a machine that grows slower in the middle slows both. `AT_LEAST` and `AT_MOST` hold the bars.

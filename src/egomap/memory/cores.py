@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from egomap.memory.eager import eager
 from egomap.memory.protocol import MemoryState
 
 
@@ -177,8 +178,8 @@ class _LSTMScan(torch.autograd.Function):
 
 
 # A loop of T small operations on out= views is nothing for a compiler to gain on: run it as it stands.
-_gru_scan = torch.compiler.disable(_GRUScan.apply)
-_lstm_scan = torch.compiler.disable(_LSTMScan.apply)
+_gru_scan = eager(_GRUScan.apply)
+_lstm_scan = eager(_LSTMScan.apply)
 
 
 class _Core(nn.Module):

@@ -21,6 +21,7 @@ from torch.autograd.function import once_differentiable
 from egomap.geometry import image_from_rows, rows_from_image, warp, warp_transposed
 from egomap.geometry.checks import require_shape
 from egomap.memory import native
+from egomap.memory.eager import eager
 
 _SLAB = 8
 """Steps whose world maps exist at the same time in plain torch. Few enough for the cache, enough to fill a GPU
@@ -208,4 +209,4 @@ def _unseen(grads: list[Tensor], affine: Tensor) -> Tensor | None:
 
 
 # A loop of a few in-place operations per step is nothing for a compiler to gain on: run it as it stands.
-_write_read = torch.compiler.disable(_WriteRead.apply)
+_write_read = eager(_WriteRead.apply)

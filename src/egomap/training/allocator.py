@@ -36,4 +36,5 @@ def keep_memory() -> bool:
     # No block by mmap, whatever its size (M_MMAP_THRESHOLD is capped at 32 MB in older versions), nothing
     # given back (-1 is the greatest size), and the heap grown in large steps.
     settings = ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, -1), (_TOP_PAD, _TOP_PAD_BYTES))
-    return all([mallopt(name, value) == 1 for name, value in settings])
+    done = [mallopt(name, value) == 1 for name, value in settings]  # all of them, whatever the first says
+    return all(done)
