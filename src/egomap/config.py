@@ -75,6 +75,10 @@ class EnvSettings:
 
     def validate(self) -> EnvSettings:
         """Return self, or raise a ValueError that says which value is out of range."""
+        require(
+            isinstance(self.frame_skip, int),
+            f"frame-skip must be a whole number of tics; got {self.frame_skip}.",
+        )
         require(1 <= self.frame_skip <= 35, f"frame-skip must be 1 to 35 tics; got {self.frame_skip}.")
         require(
             0.0 <= self.ego_motion_noise <= 1.0,

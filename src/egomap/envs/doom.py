@@ -117,13 +117,13 @@ class DoomEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
             f"render_mode must be None or 'rgb_array'; got {render_mode!r}.",
         )
         self.settings = EnvSettings(rendering, frame_skip, ego_motion_noise, watchdog).validate()
+        self._mode = rendering_of(rendering)
         self.worlds = find_worlds(
             task=task, size=size, items=items, split=split, scenarios=scenarios, config=config
         )
         self.render_mode = render_mode
         self.observation_space: gymnasium.spaces.Dict = observation_space()  # type: ignore[assignment]
         self.action_space = gymnasium.spaces.Discrete(NUM_ACTIONS)
-        self._mode = rendering_of(rendering)
         self._simulator: Simulator | None = None
         self._observation: dict[str, np.ndarray] = {}
         self._running = False

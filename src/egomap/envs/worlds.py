@@ -10,11 +10,13 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from egomap.config import require
+from egomap.envs.trial import require_playable
 from egomap.scenarios.cfg import read_cfg
 from egomap.scenarios.check import MapInfo, inspect_wad, require_map
 from egomap.scenarios.dataset import ScenarioSet, cache_folder
@@ -80,11 +82,15 @@ def worlds_of_files(config: PathLike | Sequence[PathLike]) -> Worlds:
     together in one WAD of ours, so that an engine changes between them in milliseconds.
     """
     paths = _expand(config)
-    if len(paths) > 1:
-        return _merge(paths)
-    wad, first, maps = _open(paths[0])
+    worlds = _merge(paths) if len(paths) > 1 else _single(paths[0])
+    require_playable(worlds.cfg, worlds.wad, [world.map_name for world in worlds])
+    return worlds
+
+
+def _single(path: Path) -> Worlds:
+    wad, first, maps = _open(path)
     names = [first, *(name for name in maps if name != first)]
-    return Worlds(paths[0], wad, tuple(_world(paths[0], name, maps[name]) for name in names))
+    return Worlds(path, wad, tuple(_world(path, name, maps[name]) for name in names))
 
 
 def _expand(config: PathLike | Sequence[PathLike]) -> list[Path]:
@@ -113,7 +119,20 @@ def _world(path: Path, map_name: str, info: MapInfo) -> World:
     return World(map_name, f"{path.stem}:{info.name}", info.center, max(right - left, top - bottom))
 
 
+def _require_equal_settings(paths: list[Path]) -> None:
+    """One engine plays all the maps, so all must be played by the same rules."""
+    settings = [read_cfg(path).settings for path in paths]
+    for path, other in zip(paths, settings, strict=True):
+        for key in sorted((settings[0].keys() | other.keys()) - {"doomscenariopath", "doommap"}):
+            ours, theirs = settings[0].get(key, "nothing"), other.get(key, "nothing")
+            require(
+                ours == theirs,
+                f"{paths[0]} sets {key} to {ours} and {path} to {theirs}; play them apart.",
+            )
+
+
 def _merge(paths: list[Path]) -> Worlds:
+    _require_equal_settings(paths)
     lumps: list[Lump] = []
     worlds: list[World] = []
     for number, path in enumerate(paths, start=1):
@@ -130,7 +149,7 @@ def _merge(paths: list[Path]) -> Worlds:
     target = cache_folder() / "merged" / f"{hashlib.sha256(data).hexdigest()[:32]}.wad"
     if not target.exists() or target.read_bytes() != data:
         target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = target.with_suffix(f".{os.getpid()}")
-        scratch.write_bytes(data)
-        os.replace(scratch, target)
+        with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as scratch:
+            scratch.write(data)
+        os.replace(scratch.name, target)
     return Worlds(paths[0], target, tuple(worlds))
