@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from egomap.config import ScenarioConfig, Task
-from egomap.envs import DoomEnv, DoomVectorEnv, find_worlds
+from egomap.envs import DoomEnv, DoomVectorEnv
 from egomap.scenarios.dataset import ScenarioSet, generate
 from egomap.scenarios.wad import Lump, read_wad, write_wad
 
@@ -264,28 +264,25 @@ except ValueError as error:
 """
     found = run_python(code, str(path), cwd=path.parent)
     assert (found.returncode, found.stderr) == (0, "")
-    assert found.stdout.strip() == f"{path.parent}/theirs.wad: the Doom engine does not survive map MAP01."
-
-
-def test_a_file_that_was_tried_is_not_tried_again(foreign: Callable[..., Path], own_cache: Path) -> None:
-    path = foreign("tried", textmap=lambda text: f"// a file that no other test has\n{text}")
-    before = set((own_cache / "tried").glob("*"))
-    find_worlds(config=path)
-    (marker,) = set((own_cache / "tried").glob("*")) - before
-    stamp = marker.stat().st_mtime_ns
-    find_worlds(config=path)
-    assert marker.stat().st_mtime_ns == stamp
-    assert set((own_cache / "tried").glob("*")) == before | {marker}
-
-
-def test_files_with_different_rules_are_not_played_together(foreign: Callable[..., Path]) -> None:
-    first = foreign("first")
-    second = foreign(
-        "second", cfg=lambda text: text.replace("episode_timeout = 2100", "episode_timeout = 900")
+    assert found.stdout.strip() == (
+        f"The Doom engine cannot play MAP01 of {path.parent}/theirs.wad: "
+        "You need to fix these lines to play this map."
     )
-    with pytest.raises(
-        ValueError, match=r"sets episodetimeout to 2100 and .*second\.cfg to 900; play them apart\."
-    ) as caught:
-        DoomEnv(config=[first, second])
-    one_sentence(caught.value)
-    assert len(find_worlds(config=[first, foreign("third")])) == 2
+
+
+def test_files_with_different_rules_play_by_their_own(foreign: Callable[..., Path]) -> None:
+    paths = [
+        foreign(f"{tics}", cfg=lambda text, tics=tics: text.replace("timeout = 2100", f"timeout = {tics}"))
+        for tics in (40, 80)
+    ]
+    env = DoomEnv(config=paths)
+    try:
+        for layout, decisions in ((0, 10), (1, 20), (0, 10)):
+            _, info = env.reset(seed=0, options={"layout": layout})
+            assert info["layout_id"] == f"{paths[layout].stem}:MAP01"
+            for decision in range(1, decisions + 1):
+                *_, truncated, info = env.step(0)
+                assert truncated == (decision == decisions)
+            assert info["engine_restarts"] == 0
+    finally:
+        env.close()

@@ -147,9 +147,8 @@ def test_standing_still_has_no_noise() -> None:
 
 def test_accounts_keep_rows_apart() -> None:
     accounts = Accounts(3, 0.0)
-    accounts.set_living_reward(-0.0004)
     for row in range(3):
-        accounts.begin(row, np.array([10.0 * row, 5.0, 0.0, 270.0]), (1.0, 2.0), seed=row)
+        accounts.begin(row, np.array([10.0 * row, 5.0, 0.0, 270.0]), (1.0, 2.0), -0.0004, seed=row)
     np.testing.assert_allclose(
         accounts.odometry.pose, [[-1, 3, -QUARTER], [9, 3, -QUARTER], [19, 3, -QUARTER]]
     )
@@ -162,7 +161,7 @@ def test_accounts_keep_rows_apart() -> None:
     motion = accounts.move([2], np.array([[16.0, -2.0, 0.0, 280.0]]))
     np.testing.assert_allclose(motion, [[4, 7, math.radians(10)]])
     assert accounts.odometry.pose[0].tolist() == pytest.approx([-1, 3, -QUARTER])
-    accounts.begin(0, np.zeros(4), (0.0, 0.0), seed=0)
+    accounts.begin(0, np.zeros(4), (0.0, 0.0), -0.0004, seed=0)
     assert (accounts.decisions[0], accounts.total_reward[0], accounts.last_event[0]) == (0, 0, 0)
 
 

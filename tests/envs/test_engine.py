@@ -39,7 +39,6 @@ def engine(sets: Sets) -> Iterator[Open]:
                 scenarios.cfg("train"),
                 scenarios.wad("train"),
                 RENDER_MODES[mode],
-                first_map="MAP01",
                 **options,
             )
         )
@@ -189,9 +188,7 @@ for make in (lambda: DoomEnv(config=sys.argv[1]).reset(), lambda: DoomVectorEnv(
 def test_a_wad_that_was_deleted_meanwhile_is_named(sets: Sets, tmp_path: Path) -> None:
     for name in ("train.wad", "train.cfg"):
         (tmp_path / name).write_bytes((sets["labyrinth"].folder / name).read_bytes())
-    opened = Engine(
-        tmp_path / "train.cfg", tmp_path / "train.wad", RENDER_MODES["160x120-wide"], first_map="MAP01"
-    )
+    opened = Engine(tmp_path / "train.cfg", tmp_path / "train.wad", RENDER_MODES["160x120-wide"])
     try:
         (tmp_path / "train.wad").unlink()
         with pytest.raises(EngineCannotStart, match=r"train\.wad"):

@@ -91,7 +91,7 @@ class BareEngines:
         mode, pool = render_mode(rendering), ThreadPool(threads)
 
         def start(index: int) -> None:
-            self._engines.append(Engine(worlds.cfg, worlds.wad, mode, first_map=worlds[0].map_name))
+            self._engines.append(Engine(worlds[0].cfg, worlds[0].wad, mode))
 
         try:
             pool.run(start, range(num_envs))

@@ -29,15 +29,18 @@ class Accounts:
         self.last_event = np.zeros(num_envs)
         """The last reward that was more or less than life alone pays."""
         self.decisions_since_event = np.zeros(num_envs, np.int64)
-        self._least_living = self._most_living = 0.0
+        self._least_living, self._most_living = np.zeros(num_envs), np.zeros(num_envs)
         self._centers = np.zeros((num_envs, 2))
 
-    def set_living_reward(self, reward: float) -> None:
-        """What a whole decision pays without any event; the last one of an episode may have fewer tics."""
-        self._least_living, self._most_living = min(reward, 0.0) - 1e-6, max(reward, 0.0) + 1e-6
+    def begin(
+        self, row: int, place: np.ndarray, center: tuple[float, float], living_reward: float, seed: int
+    ) -> None:
+        """An episode begins at `place` (x, y, z, degrees) in an arena around `center`.
 
-    def begin(self, row: int, place: np.ndarray, center: tuple[float, float], seed: int) -> None:
-        """An episode begins at `place` (x, y, z, degrees) in an arena around `center`."""
+        `living_reward` is what a whole decision pays without any event; an episode's last may have fewer tics.
+        """
+        self._least_living[row] = min(living_reward, 0.0) - 1e-6
+        self._most_living[row] = max(living_reward, 0.0) + 1e-6
         self.decisions[row] = self.decisions_since_event[row] = 0
         self.total_reward[row] = self.last_event[row] = 0.0
         self._centers[row] = center
@@ -50,7 +53,7 @@ class Accounts:
         self.decisions[rows] += 1
         self.total_reward[rows] += rewards
         self.decisions_since_event[rows] += 1
-        event = (rewards < self._least_living) | (rewards > self._most_living)
+        event = (rewards < self._least_living[rows]) | (rewards > self._most_living[rows])
         if event.any():
             self.last_event[rows] = np.where(event, rewards, self.last_event[rows])
             self.decisions_since_event[rows] = np.where(event, 0, self.decisions_since_event[rows])

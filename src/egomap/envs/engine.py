@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import functools
 import os
 import threading
 import time
@@ -25,6 +26,10 @@ from egomap.config import FRAME_SKIP
 from egomap.envs.frames import Frame, shared_frame
 from egomap.envs.guard import Berth, guard
 from egomap.envs.rendering import RenderMode
+from egomap.scenarios.layout import Cell, Layout
+from egomap.scenarios.tasks import things
+from egomap.scenarios.udmf import textmap
+from egomap.scenarios.wad import Lump, write_wad
 
 BUTTONS = (vzd.Button.TURN_LEFT, vzd.Button.TURN_RIGHT, vzd.Button.MOVE_FORWARD)
 ACTIONS = ("left", "right", "forward", "forward+left", "forward+right")
@@ -45,8 +50,16 @@ _DEATHS = (
     vzd.MessageQueueException,
     vzd.SharedMemoryException,
 )
+ROOM = "EGOROOM"
 _START_SECONDS = 60.0
 _START_ATTEMPTS = 5
+
+
+@functools.cache
+def room_wad() -> bytes:
+    """A WAD with one small room, named `ROOM`."""
+    layout = Layout("labyrinth", 3, 128, (), Cell(0, 0), (Cell(2, 2),))
+    return write_wad([Lump(ROOM, b""), Lump("TEXTMAP", textmap(layout, things(layout))), Lump("ENDMAP", b"")])
 
 
 class EngineDied(RuntimeError):
@@ -65,7 +78,6 @@ class Engine:
         wad: the scenario file; it must have been checked (`egomap.scenarios.check`), for the engine itself
             plays another map without a word when this one is broken.
         mode: how to draw.
-        first_map: a map that is in the WAD.
         watchdog: seconds after which an engine that does not answer is killed.
         executable: another engine binary than ViZDoom's own.
         share: read pictures straight from the engine's memory; False: take ViZDoom's copies.
@@ -77,13 +89,12 @@ class Engine:
         wad: Path,
         mode: RenderMode,
         *,
-        first_map: str,
         watchdog: float = 30.0,
         frame_skip: int = FRAME_SKIP,
         executable: str | None = None,
         share: bool = True,
     ) -> None:
-        self._cfg, self._wad, self._mode, self._first_map = Path(cfg), Path(wad), mode, first_map
+        self._cfg, self._wad, self._mode = Path(cfg), Path(wad), mode
         self._watchdog, self._frame_skip = watchdog, frame_skip
         self._executable = executable or vzd.exe_path
         self._share = share
@@ -170,6 +181,17 @@ class Engine:
         self.restarts += 1
         self._start()
 
+    def switch(self, cfg: Path, wad: Path) -> None:
+        """Go over to other files, with a new engine; the caller then calls `load`."""
+        self.close()
+        self._cfg, self._wad = Path(cfg), Path(wad)
+        self._start()
+
+    @property
+    def files(self) -> tuple[Path, Path]:
+        """The `.cfg` and the WAD."""
+        return self._cfg, self._wad
+
     @property
     def busy(self) -> bool:
         """Whether some thread is inside the engine."""
@@ -231,7 +253,7 @@ class Engine:
             raise EngineCannotStart(f"The Doom engine cannot start: {failure[0]}") from failure[0]
         berth.mark_ready()
         self._berth, self._game = berth, game
-        game.send_game_command(f"set egomap_map {self._first_map}")
+        game.send_game_command(f"set egomap_map {ROOM}")
         self._watched(game.advance_action, 1)
         self._watched(game.set_doom_map, "$egomap_map")
         self._shared = shared_frame(berth.instance or "", self._copied_frame()) if self._share else None
@@ -240,7 +262,7 @@ class Engine:
         game = vzd.DoomGame()
         game.load_config(str(self._cfg.resolve()))
         game.set_doom_scenario_path(str(self._wad.resolve()))
-        game.set_doom_map(self._first_map)
+        game.set_doom_map(ROOM)
         game.set_vizdoom_path(str(berth.prepare(self._executable)))
         game.set_doom_config_path(str(berth.folder / "engine.ini"))
         game.set_screen_resolution(getattr(vzd.ScreenResolution, self._mode.resolution))
@@ -260,6 +282,9 @@ class Engine:
         game.set_available_game_variables(list(VARIABLES))
         # No head-bob: the camera keeps its height, as the camera model says.
         game.add_game_args(f"+movebob 0 {self._mode.arguments}")
+        # Engines start in a room of ours: with a map that the engine refuses, ViZDoom would crash Python here.
+        guard().keep("room.wad", room_wad())
+        game.add_game_args("-file ../room.wad")  # as seen from the berth; the full path may have blanks
         return game
 
     def _copied_frame(self) -> Frame:

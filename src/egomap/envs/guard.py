@@ -162,6 +162,14 @@ class Guard:
             number = self._free.pop()
         return Berth(number, self.folder / str(number), self._deadlines)
 
+    def keep(self, name: str, data: bytes) -> Path:
+        """A file for all engines of this process, written on first use."""
+        path = self.folder / name
+        with self._lock:
+            if not path.exists():
+                path.write_bytes(data)
+        return path
+
     def release(self, berth: Berth) -> None:
         """End what runs in the berth and give it back."""
         berth.end()

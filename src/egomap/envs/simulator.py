@@ -17,11 +17,11 @@ from egomap.envs.accounts import Accounts
 from egomap.envs.engine import Engine, EngineDied
 from egomap.envs.episodes import Episode
 from egomap.envs.rendering import RenderMode, render_mode
-from egomap.envs.worlds import Worlds
+from egomap.envs.worlds import World, Worlds
 from egomap.scenarios.scripts import RUNNING, SOLVED
 
 _SIZE = (OBSERVATION_WIDTH, OBSERVATION_HEIGHT)
-_LOAD_ATTEMPTS = 5
+_LOAD_ATTEMPTS = 3
 
 
 class ObservationRow(NamedTuple):
@@ -69,15 +69,13 @@ class Simulator:
         self.settings = settings.validate()
         self.mode: RenderMode = render_mode(settings.rendering)
         self.engine = Engine(
-            worlds.cfg,
-            worlds.wad,
+            worlds[0].cfg,
+            worlds[0].wad,
             self.mode,
-            first_map=worlds[0].map_name,
             watchdog=settings.watchdog,
             frame_skip=settings.frame_skip,
         )
         self.accounts = accounts if accounts is not None else Accounts(1, settings.ego_motion_noise)
-        self.accounts.set_living_reward(settings.frame_skip * self.engine.living_reward)
         self._row = row
         self.screen = np.zeros((self.mode.height, self.mode.width, 3), np.uint8)
         self._keep_screen = keep_screen
@@ -98,8 +96,9 @@ class Simulator:
         self.episode = episode
         self.success = self.interrupted = False
         world = self.worlds[episode.layout]
-        self._load(world.map_name, episode.seed)
-        self.accounts.begin(self._row, self.engine.frame().place, world.center, episode.seed)
+        self._load(world, episode.seed)
+        living = self.settings.frame_skip * self.engine.living_reward
+        self.accounts.begin(self._row, self.engine.frame().place, world.center, living, episode.seed)
         observation.pose[:] = self.accounts.odometry.pose[self._row]
         observation.ego_motion[:] = 0.0
         self._write_pictures(observation)
@@ -160,18 +159,19 @@ class Simulator:
         """End the engine."""
         self.engine.close()
 
-    def _load(self, map_name: str, seed: int) -> None:
+    def _load(self, world: World, seed: int) -> None:
+        if self.engine.files != (world.cfg, world.wad):
+            self.engine.switch(world.cfg, world.wad)
+        reason = "it is over at once"
         for _ in range(_LOAD_ATTEMPTS):
             try:
-                self.engine.load(map_name, seed)
+                self.engine.load(world.map_name, seed)
                 if not self.engine.finished:
                     return
-            except EngineDied:
-                pass
+            except EngineDied as error:
+                reason = " ".join(str(error).split()).rstrip(".")
             self.engine.restart()
-        raise ValueError(
-            f"The Doom engine died {_LOAD_ATTEMPTS} times in a row while it loaded {map_name} of {self.worlds.wad}."
-        )
+        raise ValueError(f"The Doom engine cannot play {world.map_name} of {world.wad}: {reason}.")
 
     def _ending(self) -> tuple[bool, bool]:
         """Whether the episode came to an end of its own (no time-out), and whether it was solved."""

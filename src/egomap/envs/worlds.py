@@ -1,27 +1,23 @@
 """The worlds that can be played: maps of a generated set, or of anybody's ViZDoom files.
 
-What comes in: a scenario set and a split, or one or many `.cfg` files. What goes out: `Worlds`, a checked cfg and
-WAD with its maps, each with an identity, the centre of its arena and, where known, its layout. Files are checked
-here, before an engine sees them.
+What comes in: a scenario set and a split, or one or many `.cfg` files. What goes out: `Worlds`, maps each with its
+files, an identity, the centre of its arena and, where known, its layout. Files are checked here, before any engine
+sees them.
 """
 
 from __future__ import annotations
 
 import glob
-import hashlib
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from egomap.config import require
-from egomap.envs.trial import require_playable
 from egomap.scenarios.cfg import read_cfg
-from egomap.scenarios.check import MapInfo, inspect_wad, require_map
-from egomap.scenarios.dataset import ScenarioSet, cache_folder
+from egomap.scenarios.check import inspect_wad, require_map
+from egomap.scenarios.dataset import ScenarioSet
 from egomap.scenarios.layout import Layout
-from egomap.scenarios.wad import Lump, read_wad, write_wad
 
 PathLike = str | os.PathLike[str]
 
@@ -30,6 +26,8 @@ PathLike = str | os.PathLike[str]
 class World:
     """One map to play on."""
 
+    cfg: Path
+    wad: Path
     map_name: str
     id: str
     """The layout's hash, or the name of the file (and map) that it came from."""
@@ -42,10 +40,8 @@ class World:
 
 @dataclass(frozen=True)
 class Worlds(Sequence[World]):
-    """The maps of one WAD, in order."""
+    """Maps to play on, in order."""
 
-    cfg: Path
-    wad: Path
     worlds: tuple[World, ...]
 
     def __len__(self) -> int:
@@ -68,29 +64,37 @@ def worlds_of_set(scenarios: ScenarioSet, split: str) -> Worlds:
         f"the set in {scenarios.folder} has no layouts in split {split!r}; it has "
         f"{', '.join(f'{name} ({len(found)})' for name, found in scenarios.layouts.items())}.",
     )
-    worlds = tuple(
-        World(scenarios.map_name(i), layout.hash, (0.0, 0.0), float(layout.size * layout.cell), layout)
-        for i, layout in enumerate(layouts)
+    cfg, wad = scenarios.cfg(split), scenarios.wad(split)
+    return Worlds(
+        tuple(
+            World(
+                cfg,
+                wad,
+                scenarios.map_name(i),
+                layout.hash,
+                (0.0, 0.0),
+                float(layout.size * layout.cell),
+                layout,
+            )
+            for i, layout in enumerate(layouts)
+        )
     )
-    return Worlds(scenarios.cfg(split), scenarios.wad(split), worlds)
 
 
 def worlds_of_files(config: PathLike | Sequence[PathLike]) -> Worlds:
     """The worlds of any ViZDoom `.cfg`, of several, or of a glob pattern.
 
-    One file: every map of its WAD, the configured one first. Several: the configured map of each; they are put
-    together in one WAD of ours, so that an engine changes between them in milliseconds.
+    One file: every map of its WAD, the configured one first. Several: the configured map of each. An engine that goes
+    from one file to another starts anew (0.3 s): maps cannot be put together in one WAD, for a script may name its
+    own map by number, and would then do nothing without a word.
     """
     paths = _expand(config)
-    worlds = _merge(paths) if len(paths) > 1 else _single(paths[0])
-    require_playable(worlds.cfg, worlds.wad, [world.map_name for world in worlds])
-    return worlds
-
-
-def _single(path: Path) -> Worlds:
-    wad, first, maps = _open(path)
-    names = [first, *(name for name in maps if name != first)]
-    return Worlds(path, wad, tuple(_world(path, name, maps[name]) for name in names))
+    apart = len({path.parent for path in paths}) > 1
+    worlds: list[World] = []
+    for path in paths:
+        found = _worlds_of(path, f"{path.parent.name}/{path.stem}" if apart else path.stem)
+        worlds += found if len(paths) == 1 else found[:1]
+    return Worlds(tuple(worlds))
 
 
 def _expand(config: PathLike | Sequence[PathLike]) -> list[Path]:
@@ -105,51 +109,17 @@ def _expand(config: PathLike | Sequence[PathLike]) -> list[Path]:
     return paths
 
 
-def _open(path: Path) -> tuple[Path, str, dict[str, MapInfo]]:
-    """The WAD of a `.cfg`, the map that it plays, and all maps of the WAD."""
+def _worlds_of(path: Path, title: str) -> list[World]:
+    """The maps of the WAD of a `.cfg`, the one that it plays first."""
     cfg = read_cfg(path)
     maps = inspect_wad(cfg.wad)
     if "doommap" in cfg.settings:
-        return cfg.wad, require_map(cfg.wad, cfg.map).name, maps
-    return cfg.wad, cfg.map if cfg.map in maps else next(iter(maps)), maps
-
-
-def _world(path: Path, map_name: str, info: MapInfo) -> World:
-    left, bottom, right, top = info.bounds
-    return World(map_name, f"{path.stem}:{info.name}", info.center, max(right - left, top - bottom))
-
-
-def _require_equal_settings(paths: list[Path]) -> None:
-    """One engine plays all the maps, so all must be played by the same rules."""
-    settings = [read_cfg(path).settings for path in paths]
-    for path, other in zip(paths, settings, strict=True):
-        for key in sorted((settings[0].keys() | other.keys()) - {"doomscenariopath", "doommap"}):
-            ours, theirs = settings[0].get(key, "nothing"), other.get(key, "nothing")
-            require(
-                ours == theirs,
-                f"{paths[0]} sets {key} to {ours} and {path} to {theirs}; play them apart.",
-            )
-
-
-def _merge(paths: list[Path]) -> Worlds:
-    _require_equal_settings(paths)
-    lumps: list[Lump] = []
-    worlds: list[World] = []
-    for number, path in enumerate(paths, start=1):
-        wad, original, maps = _open(path)
-        require(maps[original].format == "udmf", f"{wad} is not a UDMF map; play such a file alone.")
-        name = f"MAP{number:02d}"
-        found = read_wad(wad)
-        begin = next(i for i, lump in enumerate(found) if lump.name == original)
-        end = next(i for i in range(begin, len(found)) if found[i].name == "ENDMAP")
-        lumps += [Lump(name, b""), *found[begin + 1 : end + 1]]
-        worlds.append(_world(path, name, maps[original]))
-    data = write_wad(lumps)
-    # Named by its content: two processes that merge the same files share one.
-    target = cache_folder() / "merged" / f"{hashlib.sha256(data).hexdigest()[:32]}.wad"
-    if not target.exists() or target.read_bytes() != data:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as scratch:
-            scratch.write(data)
-        os.replace(scratch.name, target)
-    return Worlds(paths[0], target, tuple(worlds))
+        first = require_map(cfg.wad, cfg.map).name
+    else:
+        first = cfg.map if cfg.map in maps else next(iter(maps))
+    worlds = []
+    for name in (first, *(name for name in maps if name != first)):
+        left, bottom, right, top = maps[name].bounds
+        extent = max(right - left, top - bottom)
+        worlds.append(World(path, cfg.wad, name, f"{title}:{name}", maps[name].center, extent))
+    return worlds
