@@ -6,7 +6,7 @@ import inspect
 import re
 from pathlib import Path
 
-from egomap.envs import IDS, RENDER_MODES, DoomEnv, observation_space
+from egomap.envs import IDS, RENDER_MODES, DoomEnv, DoomVectorEnv, observation_space
 from egomap.scenarios.dataset import ScenarioSet
 
 from .blocks import DOCS, blocks, run_block
@@ -35,6 +35,8 @@ def test_tables_are_those_of_the_code(sets: dict[str, ScenarioSet]) -> None:
     assert names("Options") == [name for name in inspect.signature(DoomEnv).parameters if name != "task"]
     assert sorted(names("Observation and actions")) == sorted(observation_space().spaces)
     assert names("Camera and depth") == list(RENDER_MODES)
+    more = inspect.signature(DoomVectorEnv).parameters.keys() - inspect.signature(DoomEnv).parameters.keys()
+    assert set(names("Vector environment")) == more - {"num_envs"}
     env = DoomEnv(task="labyrinth", scenarios=sets["labyrinth"])
     try:
         assert names("Info") == list(env.reset(seed=0)[1])
