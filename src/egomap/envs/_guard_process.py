@@ -10,8 +10,10 @@ one line that the launcher of engine N wrote: its own pid, the engine's pid, the
 """
 
 import contextlib
+import ctypes
 import mmap
 import os
+import platform
 import select
 import shutil
 import signal
@@ -22,6 +24,15 @@ import time
 POLL_SECONDS = 0.25
 END_SECONDS = 2.0
 SHARED_MEMORY = ("ViZDoomSM", "ViZDoomMQCtr", "ViZDoomMQDoom")
+QUEUES = SHARED_MEMORY[1:]
+
+# A message queue begins with boost's header, and that holds a pthread mutex shared between processes: the lock word,
+# a count, the thread that holds it, the number of its users, and its kind.
+MUTEX_OFFSET = 0x30
+MUTEX = struct.Struct("5i")
+SHARED_KIND = 128
+FUTEX_CALL = {"x86_64": 202, "aarch64": 98}.get(platform.machine())
+FUTEX_WAKE = 1
 
 
 def read_record(folder: str) -> tuple[int, int, str] | None:
@@ -62,6 +73,29 @@ def kill_overdue(folder: str, deadlines: mmap.mmap) -> None:
             record = read_record(os.path.join(folder, str(number)))
             if record:
                 kill_engine(record[1], record[2])
+                free_locks(record[2])
+
+
+def free_locks(instance: str) -> int:
+    """Open the locks of this instance's message queues that a dead thread holds; return how many there were.
+
+    An engine that is killed within a message leaves its queue locked, and ViZDoom would wait for the dead without
+    limit. When the lock is opened it finds out that the engine is gone.
+    """
+    freed = 0
+    for name in QUEUES:
+        with contextlib.suppress(OSError, ValueError), open(f"/dev/shm/{name}{instance}", "r+b") as file:
+            with mmap.mmap(file.fileno(), 0) as queue:
+                lock, _, holder, _, kind = MUTEX.unpack_from(queue, MUTEX_OFFSET)
+                if lock == 0 or holder == 0 or kind != SHARED_KIND or os.path.exists(f"/proc/{holder}"):
+                    continue
+                MUTEX.pack_into(queue, MUTEX_OFFSET, 0, 0, 0, 0, kind)
+                freed += 1
+                if FUTEX_CALL is not None:
+                    word = ctypes.c_int.from_buffer(queue, MUTEX_OFFSET)
+                    ctypes.CDLL(None).syscall(FUTEX_CALL, ctypes.byref(word), FUTEX_WAKE, 1, None, None, 0)
+                    del word  # the map cannot be closed while something points into it
+    return freed
 
 
 def end_berth(folder: str) -> bool:
