@@ -21,6 +21,7 @@ from torch.nn import functional as F
 
 from egomap.agents.rgbd import assemble_rgbd
 from egomap.config import UNKNOWN_DEPTH
+from egomap.memory.convolution import conv_relu, sum_by_channel
 from egomap.memory.eager import eager
 
 KERNELS, STRIDES = (8, 4, 3), (4, 2, 1)
@@ -63,16 +64,15 @@ class _FirstConvolution(torch.autograd.Function):
         """Gradients of weight and bias."""
         rgb, depth, weight = ctx.saved_tensors
         grad = grad.contiguous(memory_format=torch.channels_last)
-        grad_weight, grad_bias = torch.zeros_like(weight), weight.new_zeros(weight.shape[0])
+        grad_weight = torch.zeros_like(weight)
         stride = (ctx.stride, ctx.stride)
         for piece, view in _pieces(rgb, depth, weight, ctx.unknown):
-            _, by_weight, by_bias = torch.ops.aten.convolution_backward(
-                grad[piece], view, weight, [weight.shape[0]], stride, (0, 0), (1, 1), False, (0, 0), 1,
-                (False, True, True),
+            _, by_weight, _ = torch.ops.aten.convolution_backward(
+                grad[piece], view, weight, None, stride, (0, 0), (1, 1), False, (0, 0), 1,
+                (False, True, False),
             )  # fmt: skip
             grad_weight += by_weight
-            grad_bias += by_bias
-        return None, None, grad_weight, grad_bias, None, None
+        return None, None, grad_weight, sum_by_channel(grad), None, None
 
 
 def _pieces(rgb: Tensor, depth: Tensor, weight: Tensor, unknown: float) -> Iterator[tuple[slice, Tensor]]:
@@ -155,7 +155,8 @@ class Perception(nn.Module):
             rgb.reshape(-1, *rgb.shape[-3:]), depth.reshape(-1, *depth.shape[-2:]), weight, bias,
             self.unknown_depth, self.conv1.stride[0],
         )  # fmt: skip
-        x = self.conv3(F.relu_(self.conv2(F.relu_(x))))
+        x = conv_relu(F.relu_(x), self.conv2.weight, cast(Tensor, self.conv2.bias), self.conv2.stride[0])
+        x = self.conv3(x)
         return cast(Tensor, x.view(*lead, *x.shape[1:]))
 
     def _fold(self) -> tuple[Tensor, Tensor]:

@@ -8,6 +8,9 @@ know nothing of poses: the map that they are given is already centred on the age
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -16,6 +19,7 @@ from egomap.config import Similarity
 from egomap.geometry import rows_from_image
 from egomap.geometry.checks import require_shape
 from egomap.memory.attention import attend
+from egomap.memory.convolution import conv_relu
 from egomap.memory.protocol import MemoryTrace
 
 
@@ -62,13 +66,9 @@ class GlobalRead(nn.Module):
         self.map_shape = (channels, map_size, map_size)
         self.output_size = output_size
         gain = nn.init.calculate_gain("relu")
-        self.convolutions = nn.Sequential(
-            orthogonal(nn.Conv2d(channels, filters, 3, 1), gain),
-            nn.ReLU(inplace=True),
-            orthogonal(nn.Conv2d(filters, filters, 4, 2), gain),
-            nn.ReLU(inplace=True),
-            orthogonal(nn.Conv2d(filters, filters, 4, 2), gain),
-            nn.ReLU(inplace=True),
+        self.convolutions = nn.ModuleList(
+            orthogonal(nn.Conv2d(width, filters, kernel, stride), gain)
+            for width, kernel, stride in ((channels, 3, 1), (filters, 4, 2), (filters, 4, 2))
         )
         self.head = nn.Sequential(
             orthogonal(nn.Linear(filters * side * side, hidden), gain),
@@ -80,7 +80,10 @@ class GlobalRead(nn.Module):
     def forward(self, map_ego: Tensor) -> Tensor:
         """Map (B, C, size, size) -> global read (B, output_size)."""
         require_shape("map_ego", map_ego, self.map_shape, leading=1)
-        return self.head(self.convolutions(map_ego).flatten(1))
+        x = map_ego
+        for layer in cast(Iterable[nn.Conv2d], self.convolutions):
+            x = conv_relu(x, layer.weight, cast(Tensor, layer.bias), layer.stride[0])
+        return self.head(x.flatten(1))
 
 
 class ContextRead(nn.Module):
