@@ -169,7 +169,11 @@ def test_a_missing_engine_says_so(path: str, engine: Open) -> None:
 
 def test_python_ends_well_after_an_engine_could_not_start(sets: Sets, tmp_path: Path) -> None:
     code = """
-import sys, vizdoom
+import builtins, sys, time, vizdoom
+class Slow:
+    def __del__(self, sleep=time.sleep):
+        sleep(1.0)  # Python takes its time to end, and a thread waits inside ViZDoom
+builtins.slow = Slow()
 vizdoom.exe_path = "/bin/false"
 from egomap.envs import DoomEnv, DoomVectorEnv
 for make in (lambda: DoomEnv(config=sys.argv[1]).reset(), lambda: DoomVectorEnv(2, config=sys.argv[1])):

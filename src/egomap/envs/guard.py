@@ -7,7 +7,6 @@ folder with the engine's launcher, whose deadline the guard watches. Nothing is 
 from __future__ import annotations
 
 import atexit
-import contextlib
 import mmap
 import os
 import shutil
@@ -136,19 +135,28 @@ class Guard:
         launcher = self.folder / "launcher"
         launcher.write_text(_LAUNCHER)
         launcher.chmod(0o700)
-        self._lock = threading.Lock()
+        # Reentrant: while it is held, the garbage collector may end an engine that was dropped and release its berth.
+        self._lock = threading.RLock()
         self._free = list(range(MAX_ENGINES - 1, -1, -1))
         self.abandoned = 0
         self._process = self._start_process()
 
     def _start_process(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-I", "-S", _guard_process.__file__, str(self.folder)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        """The guard lives until the pipe closes: with this process, or in `close`.
+
+        Its end is a plain number: a file object would be closed while Python ends, before the process is gone.
+        """
+        reading, self._pipe = os.pipe()
+        try:
+            return subprocess.Popen(
+                [sys.executable, "-I", "-S", _guard_process.__file__, str(self.folder)],
+                stdin=reading,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        finally:
+            os.close(reading)
 
     def berth(self) -> Berth:
         """A free berth; give it back with `release`."""
@@ -158,6 +166,7 @@ class Guard:
                 f"{MAX_ENGINES} engines are open in this process already; close some first.",
             )
             if self._process.poll() is not None:  # somebody killed the guard; no engine starts unwatched
+                os.close(self._pipe)
                 self._process = self._start_process()
             number = self._free.pop()
         return Berth(number, self.folder / str(number), self._deadlines)
@@ -191,9 +200,9 @@ class Guard:
         Unless a thread waits inside ViZDoom: woken while Python ends, it would crash. Then the guard does all this
         when the pipe closes with the process.
         """
-        if self.abandoned or any(self._deadlines) or self._process.stdin is None:
+        if self.abandoned or any(self._deadlines):
             return
-        self._process.stdin.close()
+        os.close(self._pipe)
         try:
             self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:
@@ -201,14 +210,12 @@ class Guard:
 
     def forget_in_child(self) -> None:
         """After a fork: close the child's copy of the pipe, or the guard would not see the parent die."""
-        if self._process.stdin is not None:
-            with contextlib.suppress(OSError):
-                self._process.stdin.close()
+        os.close(self._pipe)
         self._process.returncode = 0  # not our child: nothing to wait for
 
 
 _guard: Guard | None = None
-_guard_lock = threading.Lock()
+_guard_lock = threading.RLock()
 
 
 def guard() -> Guard:
@@ -222,7 +229,7 @@ def guard() -> Guard:
 
 def _after_fork() -> None:
     global _guard, _guard_lock
-    _guard_lock = threading.Lock()
+    _guard_lock = threading.RLock()
     if _guard is not None:
         _guard.forget_in_child()
         _guard = None
