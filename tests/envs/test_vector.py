@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ from egomap.envs import (
     Target,
     observation_arrays,
 )
-from egomap.envs.pool import ThreadPool
+from egomap.envs.pool import ThreadPool, cores_to_bind, usable_cores
 from egomap.envs.simulator import ObservationRow, Simulator
 from egomap.scenarios.dataset import ScenarioSet
 
@@ -572,3 +573,48 @@ def test_pool_calls_each_index_once_and_raises_after_all_have_ended() -> None:
     pool.close()
     pool.close()
     assert set(threading.enumerate()) == before
+
+
+needs_affinity = pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity"), reason="this system binds nothing to cores"
+)
+
+
+@needs_affinity
+def test_bound_threads_run_on_their_cores_and_take_their_own_indices() -> None:
+    cores = usable_cores()
+    where: dict[int, set[int]] = {}
+    pool = ThreadPool(2 * len(cores), cores)
+    pool.run(lambda index: where.__setitem__(index, os.sched_getaffinity(0)), range(5 * len(cores)))
+    pool.close()
+    assert where == {index: {cores[index % len(cores)]} for index in range(5 * len(cores))}
+    assert usable_cores() == cores, "the caller stays free"
+
+
+@needs_affinity
+def test_threads_are_bound_only_where_each_core_has_several() -> None:
+    cores = usable_cores()
+    assert cores_to_bind(2 * len(cores) - 1) == []
+    assert sorted(cores_to_bind(2 * len(cores))) == cores
+
+
+@needs_affinity
+@pytest.mark.parametrize("bind", [True, False])
+def test_an_engine_lives_on_the_core_of_its_thread_also_after_a_restart(sets: Sets, bind: bool) -> None:
+    cores = usable_cores()
+    if len(cores) > 8:
+        pytest.skip("too many engines")
+    count = 2 * len(cores)
+    env = DoomVectorEnv(count, scenarios=sets["labyrinth"], threads=count, bind=bind)
+    try:
+        env.reset(seed=0)
+        os.kill(env.engine_pids[0], 9)
+        while not env.engine_restarts:
+            env.step(np.full(count, 2))
+        homes = [os.sched_getaffinity(pid) for pid in env.engine_pids]
+    finally:
+        env.close()
+    if bind:
+        assert Counter(core for home in homes for core in home) == dict.fromkeys(cores, 2)
+    else:
+        assert all(home == set(cores) for home in homes)

@@ -1,18 +1,22 @@
 """Speed and memory of the engines: the vector environment against engines stepped bare by threads.
 
-What comes in: how many engines, how long. What goes out: decisions a second, their ratio, megabytes. "Bare" is the
+What comes in: how many engines, how long. What goes out: decisions a second, their ratios, megabytes. "Bare" is the
 ceiling: plain ViZDoom objects with the same settings and mazes, shared out among as many threads as the vector
-environment has. Each thread calls `make_action` and nothing else, nobody waits for anybody, and at an episode's end
-the next map is loaded as ViZDoom's users do it. The two sides take turns and a ratio is the median over rounds of two
-neighbours, so that a machine that grows slower in the middle slows both. `AT_LEAST` and `AT_MOST` hold the bars.
+environment has. Each thread calls `make_action` and `get_state`, and at an episode's end loads the next map as
+ViZDoom's users do. As in any vector environment all engines make one decision, then all the next, for the next
+action is chosen from what all have shown. "Unwatched" is the same without that: each thread runs on by itself, calls
+`make_action` alone and looks at nothing, which no learner could do; it shows what waiting and looking cost.
+
+The sides take turns and a ratio is the median over rounds of neighbours, so that a machine that grows slower in the
+middle slows all. `AT_LEAST` and `AT_MOST` hold the bars.
 """
 
 from __future__ import annotations
 
 import statistics
 import tempfile
-import threading
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -35,24 +39,24 @@ LAYOUTS = 32
 def measure_engines(
     *,
     num_envs: int = 16,
-    decisions: int = 150,
-    rounds: int = 9,
+    decisions: int = 60,
+    rounds: int = 20,
     threads: int | None = None,
     rendering: str = EnvSettings.rendering,
     size: int = 9,
 ) -> dict[str, float]:
-    """Decisions a second of bare engines and of the vector environment, and what an engine holds in memory.
+    """Decisions a second of engines alone and of the vector environment, and what an engine holds in memory.
 
     Args:
         num_envs: Engines.
-        decisions: Decisions of each engine in a round.
-        rounds: Rounds of each side, after one that warms up.
-        threads: Threads that step the engines, on both sides.
+        decisions: Decisions of each engine in a turn.
+        rounds: Turns of each side, after one that warms up.
+        threads: Threads that step the engines, on all sides.
         rendering: Rendering mode.
         size: Cells along each side of the mazes (labyrinth).
 
     Returns:
-        By name: engines.bare_decisions_per_second, engines.vector_decisions_per_second, engines.vector_over_bare,
+        By name: decisions a second of the three sides, engines.vector_over_bare, engines.vector_over_unwatched,
         engines.resident_mb_per_engine (RSS of the engine's process and its launcher, shared pages included) and
         engines.threads.
     """
@@ -72,10 +76,13 @@ def measure_engines(
                 vector.close()
         finally:
             bare.close()
+    unwatched_rates, bare_rates, vector_rates = zip(*rates, strict=True)
     return {
-        "engines.bare_decisions_per_second": statistics.median(theirs for theirs, _ in rates),
-        "engines.vector_decisions_per_second": statistics.median(ours for _, ours in rates),
-        "engines.vector_over_bare": statistics.median(ours / theirs for theirs, ours in rates),
+        "engines.unwatched_decisions_per_second": statistics.median(unwatched_rates),
+        "engines.bare_decisions_per_second": statistics.median(bare_rates),
+        "engines.vector_decisions_per_second": statistics.median(vector_rates),
+        "engines.vector_over_bare": _median_ratio(vector_rates, bare_rates),
+        "engines.vector_over_unwatched": _median_ratio(vector_rates, unwatched_rates),
         "engines.resident_mb_per_engine": resident,
         "engines.threads": float(threads),
     }
@@ -85,41 +92,43 @@ class BareEngines:
     """Engines with nothing around them."""
 
     def __init__(self, worlds: Worlds, num_envs: int, threads: int, rendering: str) -> None:
-        self._worlds, self._threads = worlds, threads
+        self._worlds = worlds
         self._engines: list[Engine] = []
         self._episodes = [0] * num_envs
-        mode, pool = render_mode(rendering), ThreadPool(threads)
+        self._pool = ThreadPool(threads)
+        mode = render_mode(rendering)
 
         def start(index: int) -> None:
             self._engines.append(Engine(worlds[0].cfg, worlds[0].wad, mode))
 
         try:
-            pool.run(start, range(num_envs))
-            pool.run(self._begin, range(num_envs))
+            self._pool.run(start, range(num_envs))
+            self._pool.run(self._begin, range(num_envs))
         except BaseException:
             self.close()
             raise
-        finally:
-            pool.close()
 
     def step(self, actions: np.ndarray) -> None:
-        """`actions` (T, N): T decisions of every engine."""
+        """`actions` (T, N): T decisions of every engine, one after the other, and what it shows after each."""
+        for row in actions.tolist():
+
+            def decide(index: int, row: list[int] = row) -> None:
+                self._act(index, row[index])
+                self._engines[index].game.get_state()
+
+            self._pool.run(decide, range(len(self._engines)))
+
+    def step_unwatched(self, actions: np.ndarray) -> None:
+        """The same decisions, but no thread waits for another or looks at anything."""
         columns = actions.T.tolist()
+        threads = len(self._pool)
 
         def run(first: int) -> None:
-            mine = range(first, len(self._engines), self._threads)
             for decision in range(len(actions)):
-                for index in mine:
-                    game = self._engines[index].game
-                    game.make_action(PRESSED[columns[index][decision]], FRAME_SKIP)
-                    if game.is_episode_finished():
-                        self._begin(index)
+                for index in range(first, len(self._engines), threads):
+                    self._act(index, columns[index][decision])
 
-        threads = [threading.Thread(target=run, args=(first,)) for first in range(self._threads)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        self._pool.run(run, range(threads))
 
     def resident_mb(self) -> float:
         """Megabytes (RSS) of an engine's process and its launcher, on average."""
@@ -128,8 +137,15 @@ class BareEngines:
 
     def close(self) -> None:
         """End them."""
+        self._pool.close()
         for engine in self._engines:
             engine.close()
+
+    def _act(self, index: int, action: int) -> None:
+        game = self._engines[index].game
+        game.make_action(PRESSED[action], FRAME_SKIP)
+        if game.is_episode_finished():
+            self._begin(index)
 
     def _begin(self, index: int) -> None:
         """The next map, as ViZDoom's documentation has it."""
@@ -148,13 +164,21 @@ def resident_mb(pid: int) -> float:
     return 0.0
 
 
-def _turn(bare: BareEngines, vector: DoomVectorEnv, decisions: int, seed: int) -> tuple[float, float]:
-    """Decisions a second of both sides, one after the other, with the same actions."""
+def _turn(bare: BareEngines, vector: DoomVectorEnv, decisions: int, seed: int) -> tuple[float, float, float]:
+    """Decisions a second: unwatched, bare, vector; one after the other, with the same actions."""
     actions = np.random.default_rng(seed).integers(NUM_ACTIONS, size=(decisions, vector.num_envs))
-    begin = time.perf_counter()
-    bare.step(actions)
-    middle = time.perf_counter()
-    for row in actions:
-        vector.step(row)
-    end = time.perf_counter()
-    return actions.size / (middle - begin), actions.size / (end - middle)
+
+    def step_vector(actions: np.ndarray) -> None:
+        for row in actions:
+            vector.step(row)
+
+    def rate(step: Callable[[np.ndarray], None]) -> float:
+        begin = time.perf_counter()
+        step(actions)
+        return actions.size / (time.perf_counter() - begin)
+
+    return rate(bare.step_unwatched), rate(bare.step), rate(step_vector)
+
+
+def _median_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    return statistics.median(our / their for our, their in zip(ours, theirs, strict=True))

@@ -2,7 +2,9 @@
 
 The standard executor makes a future and takes several locks per task; at thousands of decisions a second that is
 felt. Here each thread is woken once a round and takes the next index until none is left; the caller is woken once,
-by the thread that ends last.
+by the thread that ends last. Threads may be bound to cores, and what they start with them: an engine and the thread
+that waits for it take turns, and on one core they find each other's pictures in its cache and wake each other
+without a signal to another core.
 """
 
 from __future__ import annotations
@@ -11,26 +13,54 @@ import contextlib
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 THREADS_PER_CORE = 4
+MIN_BOUND_PER_CORE = 2
 
 
 def default_threads(num_envs: int) -> int:
     """Engines mostly wait for their processes, so some more threads than cores keep all cores busy."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(num_envs, THREADS_PER_CORE * cores))
+    return max(1, min(num_envs, THREADS_PER_CORE * len(usable_cores())))
+
+
+def usable_cores() -> list[int]:
+    """The cores that this process may use."""
+    return (
+        sorted(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else list(range(os.cpu_count() or 1))
+    )
+
+
+def cores_to_bind(threads: int) -> list[int]:
+    """The cores to bind so many threads to; none where a core would get few: there the system balances better.
+
+    Turned by the process's number, so that the engines left over in several processes do not meet on one core.
+    """
+    cores = usable_cores()
+    if not hasattr(os, "sched_setaffinity") or threads < MIN_BOUND_PER_CORE * len(cores):
+        return []
+    first = os.getpid() % len(cores)
+    return cores[first:] + cores[:first]
 
 
 class ThreadPool:
     """`start` hands out the indices, `wait` returns when all are done and raises what a thread raised.
 
     A `wait` that is interrupted (Ctrl-C) loses nothing: call it again. Between rounds the pool holds on to nothing.
+
+    Args:
+        threads: how many.
+        cores: where they run, in turn; each index then belongs to one core, and so does a process that was started
+            there. Without cores, any thread takes any index.
     """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, cores: Sequence[int] = ()) -> None:
         self._function: Callable[[int], None] | None = None
-        self._indices: Iterator[int] = iter(())
+        self._cores = list(cores)
+        assert threads >= len(self._cores)
+        self._shares: list[Iterator[int]] = []
         self._errors: list[BaseException] = []
         self._closing = False
         self._lock = threading.Lock()
@@ -40,7 +70,7 @@ class ThreadPool:
         for gate in self._gates:
             gate.acquire()
         self._threads = [
-            threading.Thread(target=self._work, args=(gate,), daemon=True, name=f"egomap-engines-{i}")
+            threading.Thread(target=self._work, args=(gate, i), daemon=True, name=f"egomap-engines-{i}")
             for i, gate in enumerate(self._gates)
         ]
         for thread in self._threads:
@@ -52,7 +82,9 @@ class ThreadPool:
     def start(self, function: Callable[[int], None], indices: Iterable[int]) -> None:
         """Have `function` called with each index, in any order, by any thread. `wait` must follow."""
         assert not self._working and self._threads
-        self._function, self._indices = function, iter(tuple(indices))
+        everything, shares = tuple(indices), max(1, len(self._cores))
+        self._function = function
+        self._shares = [iter([i for i in everything if i % shares == share]) for share in range(shares)]
         self._working = len(self._gates)
         for gate in self._gates:
             gate.release()
@@ -88,22 +120,29 @@ class ThreadPool:
             thread.join()
         self._threads, self._gates = [], []
 
-    def _work(self, gate: threading.Lock) -> None:
+    def _work(self, gate: threading.Lock, number: int) -> None:
+        share = 0
+        if self._cores:
+            share = number % len(self._cores)
+            with contextlib.suppress(
+                OSError
+            ):  # the system may have taken the core away; then it runs anywhere
+                os.sched_setaffinity(0, {self._cores[share]})
         while True:
             gate.acquire()
             if self._closing:
                 return
-            self._take_part()
+            self._take_part(share)
             with self._lock:
                 self._working -= 1
                 last = self._working == 0
             if last:
                 self._finished.put(None)
 
-    def _take_part(self) -> None:
+    def _take_part(self, share: int) -> None:
         function = self._function
         assert function is not None
-        for index in self._indices:  # one iterator for all threads: each index comes once
+        for index in self._shares[share]:  # one iterator for all threads of a share: each index comes once
             try:
                 function(index)
             except BaseException as error:

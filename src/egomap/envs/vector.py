@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import cv2
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -32,7 +33,7 @@ from egomap.envs.accounts import Accounts
 from egomap.envs.doom import find_worlds, observation_space
 from egomap.envs.episodes import EachLayout, Episode, EpisodeStream, ShuffledEpisodes
 from egomap.envs.guard import MAX_ENGINES
-from egomap.envs.pool import ThreadPool, default_threads
+from egomap.envs.pool import ThreadPool, cores_to_bind, default_threads
 from egomap.envs.rendering import render_mode as rendering_of
 from egomap.envs.simulator import ObservationRow, Simulator
 from egomap.envs.worlds import PathLike, Worlds
@@ -91,6 +92,8 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
             idle (`idle[i]`), and `exhausted` is True when all are. An episode whose engine died is reported as
             truncated and `interrupted`, and played again.
         threads: how many threads step the engines.
+        bind: bind threads and engines to cores where there are many for each core; turn it off where other programs
+            keep some of the cores busy.
         worlds: what `find_worlds` gave, instead of any scenario option.
         copy: whether `step` returns copies (as Gymnasium does by default) or the arrays that it writes into.
     """
@@ -114,10 +117,13 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         worlds: Worlds | None = None,
         episodes_per_layout: int | None = None,
         threads: int | None = None,
+        bind: bool = True,
         copy: bool = True,
         render_mode: str | None = None,
     ) -> None:
         self._pool: ThreadPool | None = None
+        # OpenCV would share out each of our small pictures among threads of its own, which then fight with ours.
+        cv2.setNumThreads(1)
         _require_count("num_envs", num_envs, MAX_ENGINES)
         _require_count("episodes_per_layout", episodes_per_layout)
         _require_count("threads", threads)
@@ -151,7 +157,8 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         self._shown = self._target.arrays
         self._begun = self._stepping = False
         self._pid = os.getpid()
-        self._pool = ThreadPool(min(threads or default_threads(num_envs), num_envs))
+        threads = min(threads or default_threads(num_envs), num_envs)
+        self._pool = ThreadPool(threads, cores_to_bind(threads) if bind else ())
         _living.add(self)
         try:
             self._pool.run(self._open, range(num_envs))
