@@ -28,6 +28,7 @@ LINES = (
     ("training",),
     ("experiments",),
     ("analysis",),
+    ("inspector",),
     ("bench",),
     ("cli",),
     ("__main__",),

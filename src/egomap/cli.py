@@ -25,6 +25,7 @@ from egomap.config import (
     TrainConfig,
     require,
 )
+from egomap.inspector.options import InspectOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
         "evaluate": evaluate,
         "bench": bench,
         "reproduce": reproduce,
+        "inspect": inspect,
     }
     try:
         if given[:1] == ["train"]:  # the defaults of its flags come from the preset
@@ -452,6 +454,18 @@ def reproduce(what: tyro.conf.Positional[Literal["smear"]], *, out: Path | None 
     world, naive = (float(left["turns", method][-1].mean()) for method in ("world", "naive"))
     print(f"After {STEPS} turns of two degrees the world map keeps {world:.1%} of a landmark's peak,")
     print(f"the naive map {naive:.1%}.")
+    return 0
+
+
+def inspect(options: tyro.conf.OmitArgPrefixes[InspectOptions]) -> int:
+    """Look into an agent's memory: a page, a figure, a video or a Rerun file of an episode.
+
+    Example: egomap inspect runs/a --layout 3 --out episode.html
+    """
+    from egomap.inspector.command import inspect as run
+
+    for path in run(options, progress_bar):
+        print(path)
     return 0
 
 

@@ -495,7 +495,8 @@ def test_the_trace_costs_nothing_and_shows_all(name):
     plain, _ = memory.step(view, state)
     assert torch.equal(out, plain)
     square, shapes = (3, 12, 12), {}
-    shapes |= {"map_ego": (3, 16, 12, 12), "observed": square, "known": square}
+    shapes |= {"map_ego": (3, 16, 12, 12), "observed": square, "known": square, "known_ego": square}
+    shapes["hidden"] = (3, memory.hidden_size)
     if memory.settings.map_frame == "global":
         shapes["map_world"] = (3, 16, 12, 12)
     if memory.settings.use_global_read:
@@ -505,6 +506,7 @@ def test_the_trace_costs_nothing_and_shows_all(name):
     assert {key: tuple(value.shape) for key, value in trace.items()} == shapes
     assert not any(value.requires_grad for value in trace.values())
     assert torch.equal(trace["known"].flatten(1), EgoMapState(*after).known)
+    assert torch.equal(trace["hidden"], EgoMapState(*after).hidden)
     if "map_world" in trace:
         assert torch.equal(trace["map_world"][1, :, 3, 4], after[0][1, 3 * 12 + 4])
     if "attention" in trace:

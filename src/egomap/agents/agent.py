@@ -110,7 +110,7 @@ class Agent(nn.Module):
         logits, value = self.heads(out)
         action, log_prob = choose(logits, deterministic=deterministic, generator=generator)
         if trace is not None:
-            trace["features"] = inputs.features
+            trace["features"], trace["output"] = inputs.features, out.detach()
         return AgentStep(action, log_prob, value, logits, state)
 
     def unroll(self, observations: Observation, state: MemoryState, episode_start: Tensor) -> AgentOutput:

@@ -158,8 +158,8 @@ class EgoMapMemory(nn.Module):
         """One step: inputs (N, ...) -> output (N, output_size), next state.
 
         With `trace`: `map_ego` (N, C, size, size), `map_world` (unless `map_frame="ego"`), `observed` and
-        `known` (N, size, size), `global_read`, `query`, `beta`, `attention` (N, size, size), `query_position`
-        (N, 2).
+        `known` (N, size, size) in the frame that the map is kept in, `known_ego` in the agent's, `hidden`,
+        `global_read`, `query`, `beta`, `attention` (N, size, size), `query_position` (N, 2).
         """
         self._check(inputs, 1)
         old = self._check_state(state, inputs.pose.shape[0])
@@ -176,6 +176,9 @@ class EgoMapMemory(nn.Module):
             )
             affine = affine_from_pose(map_pose, self.settings.extent)
             map_ego = warp(image_from_rows(map_next), affine)  # (N, C, size, size)
+            if trace is not None:
+                parts = warp(image_from_rows(known[..., None].to(map_next.dtype)), affine)
+                trace["known_ego"] = parts[:, 0] > KNOWN_PART
         else:
             map_warped, known = self._follow(map_prev, old.known, inputs.ego_motion)
             map_next, known, observed = self._write(features, points, valid, map_warped, known)
@@ -184,6 +187,7 @@ class EgoMapMemory(nn.Module):
         hidden = self.core.step(self._recurrent_input(inputs.features, map_ego, trace), old.hidden)
         output = self._output(hidden, map_ego, trace)
         if trace is not None:
+            trace["hidden"] = hidden.detach()
             self._show(trace, map_next, map_ego, known, observed)
         return output, EgoMapState(map_next, known, hidden, old.steps + 1, origin)
 
@@ -320,6 +324,8 @@ class EgoMapMemory(nn.Module):
         trace["observed"], trace["known"] = observed.unflatten(-1, square), known.unflatten(-1, square)
         if self.settings.map_frame == "global":
             trace["map_world"] = image_from_rows(map_next).detach()
+        else:
+            trace["known_ego"] = trace["known"]
 
     # -- checks ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,1 @@
+"""Looking into an agent's memory: recorded episodes as a page, figures, a video, a window, and probes."""

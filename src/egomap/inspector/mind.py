@@ -1,0 +1,119 @@
+"""An agent with a network that looks at one environment and lets us see what it thinks.
+
+What comes in: observations, decision by decision. What goes out: a `Thought` for each, and all of them as a
+`MindTrack`. It need not be the one who acts: a mind can watch while a person or the planner plays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from egomap.agents.agent import Agent
+from egomap.inspector.recording import MapTrack, MindTrack
+from egomap.memory.egomap import EgoMapMemory
+from egomap.memory.neural_map import HEADINGS, NeuralMapMemory
+from egomap.memory.protocol import MemoryTrace
+
+HEADING_NAMES = ("facing east", "facing north", "facing west", "facing south")
+
+
+class Thought(NamedTuple):
+    """What a network thinks at one decision; arrays without a time axis, names as in `MapTrack`."""
+
+    probabilities: np.ndarray
+    value: float
+    output: np.ndarray
+    hidden: np.ndarray | None = None
+    features: np.ndarray | None = None
+    known: np.ndarray | None = None
+    attention: np.ndarray | None = None
+    position: np.ndarray | None = None
+    beta: float | None = None
+
+
+class Mind:
+    """Follows one episode after the other; call `begin` before each."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._state = agent.initial_state(1)
+        self._start = True
+        self._visited = np.zeros(0, bool)
+
+    def begin(self) -> None:
+        """Forget everything."""
+        self._start = True
+        self._visited = np.zeros(0, bool)
+
+    @torch.no_grad()
+    def see(self, observation: Mapping[str, np.ndarray]) -> Thought:
+        """Take in one observation (no leading axis) and say what comes to mind."""
+        trace: MemoryTrace = {}
+        tensors = {name: torch.from_numpy(array[None]) for name, array in observation.items()}
+        start = torch.tensor([self._start])
+        step = self._agent.step(tensors, self._state, start, deterministic=True, trace=trace)
+        self._state, self._start = step.state, False
+        thought = Thought(
+            probabilities=step.logits.double().softmax(-1)[0].numpy(),
+            value=float(step.value[0]),
+            output=trace["output"][0].numpy().copy(),
+            hidden=_row(trace, "hidden"),
+        )
+        if isinstance(self._agent.memory, EgoMapMemory):
+            return _with_ego_map(thought, trace)
+        if isinstance(self._agent.memory, NeuralMapMemory):
+            return self._with_neural_map(thought, trace)
+        return thought
+
+    def track(self, thoughts: list[Thought]) -> MindTrack:
+        """The thoughts of one episode, stacked over time."""
+
+        def stack(name: str, kind: type = np.float32) -> np.ndarray | None:
+            values = [getattr(thought, name) for thought in thoughts]
+            return None if values[0] is None else np.stack([np.asarray(value, kind) for value in values])
+
+        probabilities, value, output = stack("probabilities"), stack("value"), stack("output")
+        assert probabilities is not None and value is not None and output is not None
+        return MindTrack(probabilities, value, stack("hidden"), output, self._map_track(stack))
+
+    def _map_track(self, stack: Callable[..., Any]) -> MapTrack | None:
+        memory = self._agent.memory
+        parts = (stack("attention"), stack("position"), stack("beta"))
+        if isinstance(memory, EgoMapMemory):
+            extent = memory.settings.extent
+            return MapTrack("ego", extent, ("",), stack("features"), stack("known", bool), *parts)
+        if isinstance(memory, NeuralMapMemory):
+            tiles = HEADING_NAMES
+            return MapTrack("world", memory.extent, tiles, stack("features"), stack("known", bool), *parts)
+        return None
+
+    def _with_neural_map(self, thought: Thought, trace: MemoryTrace) -> Thought:
+        features = trace["map_world"][0].numpy().copy()  # (headings, C, size, size)
+        size = features.shape[-1]
+        if not len(self._visited):
+            self._visited = np.zeros((size * size, HEADINGS), bool)
+        self._visited.flat[int(trace["row"][0])] = True
+        return thought._replace(
+            features=features,
+            known=self._visited.T.reshape(HEADINGS, size, size).copy(),
+            attention=trace["attention"][0].numpy().copy(),
+        )
+
+
+def _with_ego_map(thought: Thought, trace: MemoryTrace) -> Thought:
+    attention, position = _row(trace, "attention"), _row(trace, "query_position")
+    return thought._replace(
+        features=trace["map_ego"].numpy().copy(),  # (1, C, size, size)
+        known=trace["known_ego"].numpy().copy(),
+        attention=None if attention is None else attention[None],
+        position=position,
+        beta=None if "beta" not in trace else float(trace["beta"][0]),
+    )
+
+
+def _row(trace: MemoryTrace, name: str) -> np.ndarray | None:
+    return trace[name][0].numpy().copy() if name in trace else None

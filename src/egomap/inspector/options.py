@@ -1,0 +1,114 @@
+"""What `egomap inspect`, `play` and `probe` can be asked; plain data, no heavy imports. Checked where it is used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from egomap.config import Task
+
+AgentName = Literal["egomap", "neural-map", "gru", "lstm", "random", "planner"]
+
+
+@dataclass(frozen=True)
+class SubjectOptions:
+    """Whose memory is looked into, and where it plays."""
+
+    run: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="RUN")] = None
+    """Run folder with the trained agent."""
+    agent: AgentName | None = None
+    """Without RUN: an untrained agent of this kind, or one without a network (random, planner)."""
+    checkpoint: Literal["last", "best"] = "last"
+    """Which checkpoint of RUN."""
+    scenario: Task | None = None
+    """Family whose default set is played (default: what RUN was trained on)."""
+    size: int | None = None
+    """Cells along each side of the default set."""
+    items: int | None = None
+    """Items of the default ordered-items set."""
+    scenarios: tuple[str, ...] = ()
+    """A folder of `egomap generate`, or any .cfg files, instead."""
+    split: Literal["train", "test"] = "test"
+    """Which layouts of the set."""
+    seed: int = 0
+    """With the layout it fixes the episode: the same as an evaluation with this seed plays."""
+
+
+@dataclass(frozen=True)
+class InspectOptions(SubjectOptions):
+    """Look into an agent's memory: play an episode and write it as a page, figure, video or Rerun file.
+
+    Example: egomap inspect runs/a --layout 3 --out episode.html
+
+    Figure: egomap inspect runs/a --layout 3 --figure memory.pdf --steps 5,105,108,140
+
+    Several episodes: egomap inspect runs/a --layout 3 4 5 --video episodes.mp4
+    """
+
+    layout: tuple[int, ...] = (0,)
+    """Which layout of the split, counted from 0; several for a video or a basis."""
+    driver: Literal["agent", "planner", "random"] = "agent"
+    """Who chooses the actions; the agent then only watches and remembers."""
+    deterministic: bool = False
+    """Take the most probable action instead of drawing one."""
+    out: Path | None = None
+    """HTML page to write (default: episode.html, if nothing else is asked for)."""
+    figure: Path | None = None
+    """Figure to write: .png, .svg or .pdf."""
+    steps: str = ""
+    """Decisions in the figure, one row each, e.g. 5,105,108,140 (default: the events and the steps between)."""
+    video: Path | None = None
+    """Video to write: .mp4 (needs ffmpeg, or the extra `video`)."""
+    speed: float = 1.0
+    """Of the video: 1 is as fast as the game, 8.75 decisions per second."""
+    rrd: Path | None = None
+    """Rerun recording to write: .rrd (needs the extra `rerun`)."""
+    basis: Path | None = None
+    """File of the map's principal components: used if it is there, else fitted to these episodes and kept."""
+    overwrite: bool = False
+    """Write over files that exist, without asking."""
+
+
+@dataclass(frozen=True)
+class PlayOptions(SubjectOptions):
+    """Play a layout yourself, with the map of an agent's memory beside it.
+
+    Example: egomap play runs/a --layout 3
+
+    Arrow keys walk and turn; Escape ends. Without RUN and --agent you play alone.
+    """
+
+    layout: int = 0
+    """Which layout of the split, counted from 0."""
+    speed: float = 1.0
+    """1 is as fast as the game."""
+    out: Path | None = None
+    """HTML page of the episode to write afterwards."""
+    overwrite: bool = False
+    """Write over files that exist, without asking."""
+
+
+@dataclass(frozen=True)
+class ProbeOptions:
+    """How much the memory knows: linear probes of map and hidden state, against an untrained agent.
+
+    Example: egomap probe runs/a --out probe
+    """
+
+    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """Run folder with the trained agent."""
+    checkpoint: Literal["last", "best"] = "last"
+    """Which checkpoint of RUN."""
+    layouts: int = 32
+    """Held-out layouts to play; three quarters fit the probe, the others test it."""
+    driver: Literal["agent", "planner", "random"] = "agent"
+    """Who walks; both agents see exactly the same."""
+    seed: int = 0
+    """Of the episodes, the untrained weights and the choice of cells."""
+    out: Path | None = None
+    """Folder for probe.json, probe.png and probe.svg (default: RUN/probe)."""
+    overwrite: bool = False
+    """Write over files that exist, without asking."""

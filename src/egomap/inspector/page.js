@@ -1,0 +1,536 @@
+"use strict";
+/* The inspector's page. Data comes as JSON and packed arrays in this file; text is only ever set as text. */
+(async () => {
+  const $ = (id) => document.getElementById(id);
+  const SVG = "http://www.w3.org/2000/svg";
+  const make = (parent, name, attributes = {}, text) => {
+    const svg = parent.namespaceURI === SVG;
+    const node = svg ? document.createElementNS(SVG, name) : document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+    if (text !== undefined) node.textContent = text;
+    parent.append(node);
+    return node;
+  };
+  const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
+  const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+
+  /* ---- data ---- */
+  const data = JSON.parse($("data").textContent);
+  const KINDS = { uint8: Uint8Array, int8: Int8Array, uint16: Uint16Array, float32: Float32Array };
+  const unpack = async (name) => {
+    const stream = new Blob([bytes($(`part-${name}`).textContent)]).stream();
+    const raw = await new Response(stream.pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
+    return new KINDS[data.arrays[name].dtype](raw);
+  };
+  const arrays = {};
+  await Promise.all(Object.keys(data.arrays).map(async (name) => { arrays[name] = await unpack(name); }));
+  const strips = await Promise.all($("part-rgb").textContent.split("\n").map(async (text) => {
+    const image = new Image();
+    image.src = `data:image/webp;base64,${text}`;
+    await image.decode();
+    return image;
+  }));
+  const table = (name) => bytes(data.colours[name]);
+  const tables = { depth: table("depth"), attention: table("attention") };
+  const T = data.decisions, map = data.map, mind = data.probabilities !== null;
+  const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)} %`;
+  const signed = (value, digits) => value.toFixed(digits).replace("-", "−");
+  let now = 0;
+
+  /* ---- words ---- */
+  $("title").textContent = data.title;
+  make($("title"), "span", {}, data.split ? `layout ${data.layout}, ${data.split}` : `layout ${data.layout}`);
+  $("lede").textContent = [data.agent, data.driver && `driven by ${data.driver}`, data.rule].filter(Boolean).join(" · ");
+  const total = data.return[T - 1];
+  for (const [name, value] of [["outcome", data.outcome], ["return", signed(total, 2)], ["decisions", T]]) {
+    const fact = make($("facts"), "p", name === "outcome" ? { class: `outcome ${data.outcome.split(" ")[0]}` } : {});
+    make(fact, "b", {}, value);
+    make(fact, "span", {}, name);
+  }
+  $("why-above").textContent = !data.known_layout
+    ? "Where the agent walks; these scenario files come without a layout."
+    : map ? (map.frame === "ego" ? "The true maze, with the agent's map laid over it where the agent stands."
+      : "The true maze, with the agent's map laid over it.")
+      : "The true maze and the agent's way through it.";
+  $("why-decide").textContent = mind ? "How probable each action is, the one taken, and what the agent expects."
+    : "The action taken; this agent has no network to look into.";
+  const about = { agent: data.agent, driver: data.driver, layout: data.layout_id, seed: data.seed, ...data.settings };
+  about.pictures = data.lossless ? "exact" : "slightly compressed";
+  for (const [name, value] of Object.entries(about)) {
+    if (value === "" || value === null) continue;
+    make($("settings"), "dt", {}, name);
+    make($("settings"), "dd", {}, value);
+  }
+
+  /* ---- pictures of the agent ---- */
+  const paint = (canvas, width, height, colour) => {
+    const context = canvas.getContext("2d"), image = context.createImageData(width, height);
+    for (let i = 0; i < width * height; i++) image.data.set(colour(i), 4 * i);
+    context.putImageData(image, 0, 0);
+  };
+  const scale = (id, colours) => {
+    const stops = Array.from({ length: 9 }, (_, i) => `rgb(${colours(i * 255 / 8 | 0).join(" ")})`);
+    $(id).style.background = `linear-gradient(90deg, ${stops.join(", ")})`;
+  };
+  const colourOf = (name) => (i) => [...tables[name].subarray(3 * i, 3 * i + 3)];
+  const opaque = (name) => Array.from({ length: 256 }, (_, i) => [...colourOf(name)(i), 255]);
+  const NOTHING = [0, 0, 0, 0], attentionColours = opaque("attention");
+  const H = data.arrays.depth.shape[1], W = data.arrays.depth.shape[2];
+  const farthest = Math.max(...arrays.levels);
+  const depthColours = Array.from(arrays.levels, (depth) => depth < 0 ? NOTHING
+    : opaque("depth")[Math.round(255 * depth / farthest)]);
+  const showViews = () => {
+    const strip = strips[Math.floor(now / data.strip)];
+    $("rgb").getContext("2d").drawImage(strip, 0, (now % data.strip) * H, W, H, 0, 0, W, H);
+    const frame = arrays.depth.subarray(now * H * W, (now + 1) * H * W);
+    paint($("depth"), W, H, (i) => depthColours[frame[i]]);
+  };
+  scale("depth-scale", colourOf("depth"));
+
+  /* ---- the map and the attention ---- */
+  const S = map ? map.size : 0, tiles = map ? map.tiles.length : 0;
+  const across = tiles > 1 ? 2 : 1, side = S * across;
+  const attended = Boolean(map && map.peak), arrow = Boolean(map && map.position);
+  /* The picture's cell (column, row) as an index into the arrays of one decision. */
+  const indexOf = (column, row) => {
+    const tile = Math.floor(row / S) * across + Math.floor(column / S);
+    return tile * S * S + (row % S) * S + (column % S);
+  };
+  const attentionAt = (index) => arrays.attention[now * tiles * S * S + index] / 65535 * map.peak[now];
+  const mapColour = (index) => {
+    const i = now * tiles * S * S + index;
+    return arrays.known[i] ? [arrays.map[3 * i], arrays.map[3 * i + 1], arrays.map[3 * i + 2], 255] : NOTHING;
+  };
+  const attentionColour = (index) => attentionColours[arrays.attention[now * tiles * S * S + index] >> 8];
+  const marks = {};
+  if (map) {
+    const boxes = attended ? ["map", "attention"] : ["map"];
+    for (const name of boxes) {
+      $(`panel-${name}`).hidden = false;
+      $(name).width = $(name).height = side;
+      const svg = $(`${name}-marks`);
+      svg.setAttribute("viewBox", `0 0 ${side} ${side}`);
+      if (across > 1) {
+        make(svg, "path", { d: `M${S} 0V${side}M0 ${S}H${side}`, class: "seam" });
+        map.tiles.forEach((text, i) => make(svg, "text", {
+          x: (i % 2) * S + 0.6, y: Math.floor(i / 2) * S + 1.7, class: "tile" }, text));
+      }
+      marks[name] = {
+        arrow: arrow ? make(svg, "path", { class: "arrow" }) : null,
+        agents: Array.from({ length: across * across }, () => make(svg, "path", { class: "agent" })),
+        cell: make(svg, "rect", { class: "cell", width: 1, height: 1, visibility: "hidden" }),
+      };
+    }
+    if (map.frame === "ego") $("why-depth").textContent = "How far away: where on the map its features go.";
+    $("why-map").textContent = map.frame === "ego"
+      ? "What it remembers, seen from where it stands, facing up. Similar colours are similar features."
+      : "One map for each heading, north up. It writes only at the cell where it stands.";
+    $("why-attention").textContent = arrow
+      ? "Where its query finds what it looks for; the arrow is the position that it reads."
+      : "Where its query finds what it looks for.";
+    $("map-key").textContent = `3 principal components, ${percent(map.explained)} of variance`;
+    if (attended) scale("attention-scale", colourOf("attention"));
+    $("overlay").hidden = false;
+    if (!attended) $("overlay").querySelector("[value=attention]").parentNode.remove();
+  }
+  /* An arrow in SVG from (x, y) by (dx, dy), its head of a fixed size where there is room. */
+  const arrowPath = (x, y, dx, dy, head) => {
+    const length = Math.hypot(dx, dy) || 1e-9, size = Math.min(head, length * 0.6);
+    const [ux, uy] = [dx / length * size, dy / length * size], [tx, ty] = [x + dx, y + dy];
+    return `M${x} ${y}L${tx} ${ty}M${tx - ux - uy * 0.6} ${ty - uy + ux * 0.6}L${tx} ${ty}L${tx - ux + uy * 0.6} ${ty - uy - ux * 0.6}`;
+  };
+  const wedge = (r) => `M0 ${-r}L${r * 0.72} ${r * 0.8}L0 ${r * 0.4}L${-r * 0.72} ${r * 0.8}Z`;
+  const showMaps = () => {
+    if (!map) return;
+    const colours = { map: mapColour, attention: attentionColour };
+    for (const name of Object.keys(marks)) {
+      paint($(name), side, side, (i) => colours[name](indexOf(i % side, Math.floor(i / side))));
+      const found = marks[name];
+      const [x, y, phi] = (data.believed || data.pose)[now];
+      found.agents.forEach((agent, i) => {
+        const place = map.frame === "ego" ? [S / 2, S / 2, 0]
+          : [(x / map.extent + 0.5) * S, (0.5 - y / map.extent) * S, 90 - phi * 180 / Math.PI];
+        agent.setAttribute("d", wedge(across > 1 ? 0.9 : 0.75));
+        agent.setAttribute("transform", `translate(${place[0] + (i % across) * S} ${place[1] + Math.floor(i / across) * S}) rotate(${place[2]})`);
+      });
+      if (found.arrow) {
+        const [right, ahead] = map.position[now];
+        found.arrow.setAttribute("d", arrowPath(S / 2, S / 2, right * S / 2, -ahead * S / 2, 0.9));
+        found.arrow.dataset.x = right;
+        found.arrow.dataset.y = ahead;
+      }
+    }
+    if (attended) {
+      const uniform = 1 / (tiles * S * S);
+      $("attention-peak").textContent = `${percent(map.peak[now], 2)}, ${(map.peak[now] / uniform).toFixed(1)} × even`;
+    }
+  };
+
+  /* ---- from above ---- */
+  const half = data.arena / 2, margin = data.border + data.arena * 0.02, reach = half + margin;
+  for (const id of ["floor", "above"]) $(id).setAttribute("viewBox", `${-reach} ${-reach} ${2 * reach} ${2 * reach}`);
+  make($("floor"), "rect", { x: -half, y: -half, width: data.arena, height: data.arena, class: "ground" });
+  const above = $("above");
+  if (data.known_layout) {
+    const b = data.border, out = half + b;
+    const d = [`M${-out} ${-out}H${out}V${out}H${-out}ZM${-half} ${-half}V${half}H${half}V${-half}Z`,
+      ...data.walls.map(([x0, y0, x1, y1]) => `M${x0} ${-y1}H${x1}V${-y0}H${x0}Z`)];
+    make(above, "path", { d: d.join(""), class: "wall" });
+  } else {
+    make(above, "rect", { x: -half, y: -half, width: data.arena, height: data.arena, class: "frame" });
+  }
+  const unit = 2 * reach / 100;
+  const points = data.pose.map(([x, y]) => `${x.toFixed(1)},${(-y).toFixed(1)}`);
+  make(above, "polyline", { points: points.join(" "), class: "way ahead", "stroke-width": unit * 0.35 });
+  const walked = make(above, "polyline", { class: "way", "stroke-width": unit * 0.7 });
+  if (data.start) {
+    const [x, y] = data.start;
+    make(above, "circle", { cx: x, cy: -y, r: unit * 0.9, class: "start", "stroke-width": unit * 0.4 });
+  }
+  const goals = data.goals.map((goal, i) => {
+    const [x, y] = goal.place, g = make(above, "g", { class: "goal", transform: `translate(${x} ${-y})` });
+    const radius = Math.max(data.goal_radius, unit * 2);
+    make(g, "circle", { r: radius, fill: goal.colour, stroke: goal.colour, "stroke-width": unit * 0.5 });
+    const text = make(g, "text", { "font-size": radius * 1.25 }, data.goals.length > 2 ? i + 1 : "");
+    const entry = make($("legend"), "li");
+    const dot = make(entry, "i");
+    dot.style.background = dot.style.borderColor = goal.colour;
+    make(entry, "span", {}, data.goals.length > 2 ? `${i + 1} ${goal.name}` : goal.name);
+    return { g, text, entry };
+  });
+  if (data.start) { const entry = make($("legend"), "li"); make(entry, "i", { class: "from" }); make(entry, "span", {}, "start"); }
+  { const entry = make($("legend"), "li"); make(entry, "i", { class: "you" }); make(entry, "span", {}, "agent"); }
+  const reading = arrow ? make(above, "path", { class: "arrow", "stroke-width": unit * 0.8 }) : null;
+  const believer = data.believed ? make(above, "path", { class: "agent believed", d: wedge(unit * 2.4), "stroke-width": unit * 0.5 }) : null;
+  const walker = make(above, "path", { class: "agent", id: "walker", d: wedge(unit * 2.6), "stroke-width": unit * 0.5 });
+  const hovered = make(above, "path", { class: "cell", "stroke-width": unit * 0.5, visibility: "hidden" });
+  let overlay = "map";
+  const over = $("over");
+  const showOverlay = () => {
+    over.hidden = !map || overlay === "none";
+    if (over.hidden) return;
+    over.width = over.height = S;
+    if (map.frame === "world" && tiles > 1) {
+      /* One picture for all headings: the mean colour of what is known, the sum of the attention. */
+      const sums = new Float32Array(S * S);
+      if (overlay === "attention") {
+        for (let i = 0; i < tiles * S * S; i++) sums[i % (S * S)] += attentionAt(i);
+        const peak = Math.max(...sums);
+        paint(over, S, S, (i) => attentionColours[Math.round(255 * sums[i] / peak)]);
+      } else {
+        paint(over, S, S, (i) => {
+          const found = map.tiles.map((_, tile) => mapColour(tile * S * S + i)).filter((colour) => colour[3]);
+          return found.length ? [0, 1, 2, 3].map((k) => found.reduce((sum, colour) => sum + colour[k], 0) / found.length) : [0, 0, 0, 0];
+        });
+      }
+    } else {
+      paint(over, S, S, overlay === "map" ? mapColour : attentionColour);
+    }
+    const [x, y, phi] = map.frame === "ego" ? data.pose[now] : [0, 0, Math.PI / 2];
+    const width = map.extent / (2 * reach) * 100;
+    Object.assign(over.style, {
+      width: `${width}%`, left: `${50 + x / (2 * reach) * 100 - width / 2}%`, top: `${50 - y / (2 * reach) * 100 - width / 2}%`,
+      transform: `rotate(${90 - phi * 180 / Math.PI}deg)`,
+    });
+  };
+  const showAbove = () => {
+    const [x, y, phi] = data.pose[now], degrees = 90 - phi * 180 / Math.PI;
+    walker.setAttribute("transform", `translate(${x} ${-y}) rotate(${degrees})`);
+    if (believer) {
+      const [bx, by, bphi] = data.believed[now];
+      believer.setAttribute("transform", `translate(${bx} ${-by}) rotate(${90 - bphi * 180 / Math.PI})`);
+    }
+    walked.setAttribute("points", points.slice(0, now + 1).join(" "));
+    if (reading) {
+      const [right, ahead] = map.position[now].map((share) => share * map.extent / 2);
+      const dx = right * Math.sin(phi) + ahead * Math.cos(phi), dy = -right * Math.cos(phi) + ahead * Math.sin(phi);
+      reading.setAttribute("d", arrowPath(x, -y, dx, -dy, unit * 2.2));
+    }
+    goals.forEach(({ g, entry }, i) => {
+      const done = Boolean(arrays.reached[now * goals.length + i]);
+      g.classList.toggle("done", done);
+      entry.classList.toggle("done", done);
+    });
+    const found = goals.filter(({ entry }) => entry.classList.contains("done")).length;
+    $("above-text").textContent = `The maze from above; the agent is at ${Math.round(x)} east, ${Math.round(y)} north`
+      + (goals.length ? `; ${found} of ${goals.length} goals reached` : "");
+    showOverlay();
+  };
+  for (const radio of $("overlay").querySelectorAll("input")) {
+    radio.addEventListener("change", () => { overlay = radio.value; showOverlay(); });
+  }
+
+  /* ---- the recurrent state of agents without a map ---- */
+  const units = arrays.hidden ? data.arrays.hidden.shape[1] : 0, columns = units ? Math.ceil(Math.sqrt(units * 2)) : 0;
+  const rows = units ? Math.ceil(units / columns) : 0;
+  const diverging = (share) => { /* -1 blue, 0 pale, 1 orange */
+    const end = share < 0 ? [40, 96, 178] : [214, 96, 30], part = Math.abs(share);
+    return [0, 1, 2].map((k) => Math.round(238 + (end[k] - 238) * part));
+  };
+  if (units) {
+    $("panel-hidden").hidden = false;
+    $("hidden").width = columns;
+    $("hidden").height = rows;
+    scale("hidden-scale", (i) => diverging(i / 127.5 - 1));
+  }
+  const showHidden = () => units && paint($("hidden"), columns, rows, (i) => i < units
+    ? [...diverging(arrays.hidden[now * units + i] / 127), 255] : [0, 0, 0, 0]);
+
+  /* ---- the decision ---- */
+  const bars = data.actions.map((action) => {
+    const row = make($("policy"), "li"), name = make(row, "span", { class: "name" }, action);
+    const bar = make(make(row, "span", { class: "track" }), "i");
+    return { row, name, bar, share: make(row, "span", { class: "share" }) };
+  });
+  $("policy").classList.toggle("bare", !mind);
+  const signals = [["reward so far", data.return, 3], ["value", data.value, 3], ["β", map && map.beta, 2]]
+    .filter(([, values]) => values).map(([name, values, digits]) => {
+      const low = Math.min(...values), high = Math.max(...values), span = high - low || 1;
+      const box = make($("signals"), "div");
+      const term = make(box, "dt", {}, name);
+      if (name === "β") term.title = "How sharp the attention is: its inverse temperature, 1 or more";
+      if (name === "value") term.title = "The discounted reward that the agent expects from here";
+      const number = make(box, "dd"), svg = document.createElementNS(SVG, "svg");
+      svg.setAttribute("viewBox", "0 0 100 24");
+      svg.setAttribute("preserveAspectRatio", "none");
+      svg.setAttribute("aria-hidden", "true");
+      box.append(svg);
+      const d = values.map((value, t) => `${(100 * t / Math.max(T - 1, 1)).toFixed(2)} ${(22 - 20 * (value - low) / span).toFixed(2)}`);
+      make(svg, "path", { d: `M${d.join("L")}`, class: "curve", "vector-effect": "non-scaling-stroke" });
+      return { number, values, digits, cursor: make(svg, "path", { class: "cursor", "vector-effect": "non-scaling-stroke" }) };
+    });
+  const showDecision = () => {
+    bars.forEach(({ row, bar, share, name }, i) => {
+      const taken = data.action[now] === i;
+      row.classList.toggle("taken", taken);
+      name.setAttribute("aria-label", data.actions[i] + (taken ? ", taken" : ""));
+      if (!mind) return;
+      bar.style.width = `${100 * data.probabilities[now][i]}%`;
+      share.textContent = percent(data.probabilities[now][i]);
+    });
+    for (const { number, values, digits, cursor } of signals) {
+      number.textContent = signed(values[now], digits);
+      const x = 100 * now / Math.max(T - 1, 1);
+      cursor.setAttribute("d", `M${x} 0V24`);
+    }
+  };
+
+  /* ---- time ---- */
+  const scrubber = $("scrubber");
+  scrubber.max = T - 1;
+  const eventButtons = data.events.map((event) => {
+    const text = `${event.name}, decision ${event.decision}`;
+    const button = make($("marks"), "button", { type: "button", "aria-label": text, title: text });
+    make(button, "span", {}, event.name);
+    button.style.setProperty("--place", event.decision / Math.max(T - 1, 1));
+    if (event.colour) button.style.setProperty("--colour", event.colour);
+    if (event.decision > 0.75 * T) button.classList.add("late");
+    button.addEventListener("click", () => { pause(); show(event.decision); });
+    return button;
+  });
+  /* Names that would run into the next one give way to their flags. */
+  const spread = () => {
+    let free = Infinity;
+    [...eventButtons].reverse().forEach((button) => {
+      button.classList.remove("short");
+      const box = button.getBoundingClientRect();
+      const room = button.classList.contains("late") ? true : box.right + 4 < free;
+      if (!room) button.classList.add("short");
+      free = button.getBoundingClientRect().left;
+    });
+    let taken = -Infinity;
+    eventButtons.forEach((button) => {
+      if (button.classList.contains("late") && button.getBoundingClientRect().left < taken) button.classList.add("short");
+      taken = Math.max(taken, button.getBoundingClientRect().right + 4);
+    });
+  };
+  const remember = (() => {
+    let timer = 0;
+    return () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => { try { history.replaceState(null, "", `#${now}`); } catch { /* not everywhere */ } }, 250);
+    };
+  })();
+  const show = (decision) => {
+    now = clamp(Math.round(decision) || 0, 0, T - 1);
+    showViews(); showMaps(); showHidden(); showAbove(); showDecision();
+    const here = data.events.filter((event) => event.decision === now);
+    scrubber.value = now;
+    scrubber.style.setProperty("--done", now / Math.max(T - 1, 1));
+    const what = here.map((event) => event.name + (event.reward ? ` (${signed(event.reward, 2)})` : "")).join("; ");
+    scrubber.setAttribute("aria-valuetext", `decision ${now} of ${T - 1}: ${data.actions[data.action[now]]}${what && `, ${what}`}`);
+    $("now").textContent = now;
+    $("of").textContent = ` / ${T - 1}`;
+    $("time").textContent = `${(now * data.seconds).toFixed(1)} s`;
+    const past = data.events.filter((event) => event.decision <= now).pop();
+    const text = what || (past ? `${past.name} ${now - past.decision} ago` : data.rule);
+    if ($("happening").textContent !== text) $("happening").textContent = text;
+    $("happening").classList.toggle("fresh", Boolean(what));
+    eventButtons.forEach((button, i) => button.classList.toggle("past", data.events[i].decision <= now));
+    document.body.dataset.decision = now;
+    hideCell();
+    remember();
+  };
+  let playing = 0, began = 0, from = 0;
+  const tick = (time) => {
+    if (!playing) return;
+    const step = from + Math.floor((time - began) / 1000 / data.seconds * Number($("speed").value));
+    if (step >= T - 1) { show(T - 1); pause(); return; }
+    if (step > now) show(step);
+    playing = requestAnimationFrame(tick);
+  };
+  const play = () => {
+    if (now >= T - 1) show(0);
+    from = now;
+    began = performance.now();
+    playing = requestAnimationFrame(tick);
+    $("happening").setAttribute("aria-live", "off");
+    document.body.classList.add("playing");
+    $("play").setAttribute("aria-label", "Pause");
+  };
+  const pause = () => {
+    cancelAnimationFrame(playing);
+    playing = 0;
+    $("happening").removeAttribute("aria-live");
+    document.body.classList.remove("playing");
+    $("play").setAttribute("aria-label", "Play");
+  };
+  const go = (decision) => { pause(); show(decision); };
+  const toEvent = (way) => {
+    const found = data.events.filter((event) => (event.decision - now) * way > 0);
+    if (found.length) go(found[way > 0 ? 0 : found.length - 1].decision);
+  };
+  $("play").addEventListener("click", () => (playing ? pause() : play()));
+  $("first").addEventListener("click", () => go(0));
+  $("last").addEventListener("click", () => go(T - 1));
+  $("back").addEventListener("click", () => go(now - 1));
+  $("forward").addEventListener("click", () => go(now + 1));
+  $("speed").addEventListener("change", () => { if (playing) { from = now; began = performance.now(); } });
+  scrubber.addEventListener("input", () => go(Number(scrubber.value)));
+  const theme = () => {
+    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    const current = document.documentElement.dataset.theme || (dark ? "dark" : "light");
+    document.documentElement.dataset.theme = current === "dark" ? "light" : "dark";
+  };
+  $("theme").addEventListener("click", theme);
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const at = event.target;
+    const busy = at.matches("select, input[type=radio], #map-box, summary");
+    const far = event.shiftKey ? 10 : 1;
+    const keys = {
+      ArrowLeft: () => go(now - far), ArrowRight: () => go(now + far), Home: () => go(0), End: () => go(T - 1),
+      " ": () => (playing ? pause() : play()), n: () => toEvent(1), p: () => toEvent(-1), l: theme,
+    };
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    if (!(key in keys) || (busy && key.length > 1) || (busy && key === " ") || (key === " " && at.matches("button:not(#play)"))) return;
+    event.preventDefault();
+    keys[key]();
+  });
+  addEventListener("hashchange", () => { if (location.hash.length > 1) go(Number(location.hash.slice(1))); });
+
+  /* ---- one cell: what it holds, how much attention it gets, what stands there ---- */
+  const worldOf = (right, ahead) => {
+    if (map.frame === "world") return [right, ahead];
+    const [x, y, phi] = data.pose[now], sin = Math.sin(phi), cos = Math.cos(phi);
+    return [x + right * sin + ahead * cos, y - right * cos + ahead * sin];
+  };
+  const labelAt = (x, y) => {
+    for (let i = goals.length - 1; i >= 0; i--) {
+      const [gx, gy] = data.goals[i].place;
+      if (arrays.standing[now * goals.length + i] && Math.hypot(x - gx, y - gy) <= data.goal_radius) return 3 + i;
+    }
+    if (data.walls.some(([x0, y0, x1, y1]) => x >= x0 && x <= x1 && y >= y0 && y <= y1)) return 2;
+    const far = Math.max(Math.abs(x), Math.abs(y));
+    return far < half ? 1 : far < half + data.border ? 2 : 0;
+  };
+  /* The same rule as egomap.inspector.surroundings.label_cells. */
+  const whatIsIn = (column, row) => {
+    if (!data.known_layout) return "unknown";
+    const names = ["outside", "free", "wall", ...data.goals.map((goal) => goal.name)], n = data.samples;
+    const counts = names.map(() => 0);
+    for (let i = 0; i < n * n; i++) {
+      const right = ((column % S + ((i % n) + 0.5) / n) / S - 0.5) * map.extent;
+      const ahead = (0.5 - (row % S + (Math.floor(i / n) + 0.5) / n) / S) * map.extent;
+      counts[labelAt(...worldOf(right, ahead))] += 1;
+    }
+    const best = counts.slice(3).reduce((most, count, i) => (count > counts[most] ? i + 3 : most), 0);
+    if (best >= 3 && counts[best] > 0) return names[best];
+    return counts.slice(3).some(Boolean) ? names[counts.findIndex((count, i) => i > 2 && count)]
+      : counts[2] >= data.wall_share * n * n ? "wall" : counts[1] * 2 > n * n ? "free" : "outside";
+  };
+  const describe = (column, row) => {
+    const index = indexOf(column, row), i = now * tiles * S * S + index;
+    return {
+      known: Boolean(arrays.known[i]),
+      norm: arrays.norm[i] / 255 * map.largest_norm,
+      attention: attended ? attentionAt(index) : null,
+      there: whatIsIn(column, row),
+    };
+  };
+  const tip = $("cell");
+  const hideCell = () => {
+    tip.hidden = true;
+    hovered.setAttribute("visibility", "hidden");
+    for (const { cell } of Object.values(marks)) cell.setAttribute("visibility", "hidden");
+  };
+  const showCell = (column, row, box) => {
+    const found = describe(column, row);
+    tip.textContent = "";
+    make(tip, "b", {}, data.known_layout ? found.there : `cell ${column}, ${row}`);
+    make(tip, "span", {}, found.known ? `feature norm ${found.norm.toFixed(2)}` : "never written");
+    if (found.attention !== null) make(tip, "span", {}, `attention ${percent(found.attention, 3)}`);
+    tip.hidden = false;
+    for (const { cell } of Object.values(marks)) {
+      cell.setAttribute("x", column);
+      cell.setAttribute("y", row);
+      cell.setAttribute("visibility", "visible");
+    }
+    const corners = [[0, 0], [1, 0], [1, 1], [0, 1]].map(([i, j]) => worldOf(
+      ((column % S + i) / S - 0.5) * map.extent, (0.5 - (row % S + j) / S) * map.extent));
+    hovered.setAttribute("d", `M${corners.map(([x, y]) => `${x} ${-y}`).join("L")}Z`);
+    hovered.setAttribute("visibility", "visible");
+    const place = box.getBoundingClientRect(), size = tip.getBoundingClientRect();
+    const x = place.left + (column + 0.5) / side * place.width, y = place.top + (row + 0.5) / side * place.height;
+    tip.style.left = `${clamp(x - size.width / 2, 8, innerWidth - size.width - 8) + scrollX}px`;
+    tip.style.top = `${(y > size.height + 24 ? y - size.height - 14 : y + 18) + scrollY}px`;
+  };
+  let focused = [0, 0];
+  if (map) {
+    for (const id of Object.keys(marks).map((name) => `${name}-box`)) {
+      const box = $(id);
+      box.addEventListener("pointermove", (event) => {
+        const place = box.getBoundingClientRect();
+        focused = [(event.clientX - place.left) / place.width, (event.clientY - place.top) / place.height]
+          .map((share) => clamp(Math.floor(share * side), 0, side - 1));
+        showCell(...focused, box);
+      });
+      box.addEventListener("pointerleave", hideCell);
+    }
+    focused = [side >> 1, side >> 1];
+    $("map-box").addEventListener("focus", () => { if ($("map-box").matches(":focus-visible")) showCell(...focused, $("map-box")); });
+    $("map-box").addEventListener("blur", hideCell);
+    $("map-box").addEventListener("keydown", (event) => {
+      const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+      if (event.key === "Escape") { $("map-box").blur(); return; }
+      if (!(event.key in moves)) return;
+      event.preventDefault();
+      focused = focused.map((value, i) => clamp(value + moves[event.key][i], 0, side - 1));
+      showCell(...focused, $("map-box"));
+    });
+  }
+
+  /* ---- begin ---- */
+  $("panels").classList.add(map ? "with-map" : units ? "with-state" : "bare");
+  show(Number(location.hash.slice(1)) || 0);
+  spread();
+  addEventListener("resize", spread);
+  window.inspector = Object.freeze({ data, arrays, describe, show: go, get now() { return now; } });
+  document.body.classList.add("ready");
+})().catch((error) => {
+  const note = document.createElement("p");
+  note.className = "notice";
+  note.textContent = `This page cannot be shown by this browser: ${error.message}`;
+  document.body.prepend(note);
+  throw error;
+});

@@ -1,0 +1,213 @@
+"""Play one episode and keep everything: pictures, poses, rewards and, with a network, what it thought.
+
+What comes in: worlds, a layout, a driver that chooses the actions, and the mind to look into, if any. What goes out:
+a `Recording`. An episode depends on (seed, layout) alone and equals the one that an evaluation with that seed plays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import numpy as np
+
+from egomap.agents.agent import Agent
+from egomap.agents.scripted import ScriptedKind, scripted_agent
+from egomap.config import OBSERVATION_HEIGHT, OBSERVATION_WIDTH, EnvSettings, require
+from egomap.envs.episodes import Episode, episode_seed
+from egomap.envs.simulator import ObservationRow, Simulator
+from egomap.envs.worlds import World, Worlds
+from egomap.inspector.mind import Mind, Thought
+from egomap.inspector.recording import Outcome, Recording
+
+Observation = Mapping[str, np.ndarray]
+
+MOST_DECISIONS = 2100
+"""Somebody's own map may have no time limit; a recording has."""
+
+
+class Driver(Protocol):
+    """Whoever chooses the actions."""
+
+    def begin(self, world: World, seed: int) -> None:
+        """An episode begins."""
+        ...
+
+    def act(self, true_pose: np.ndarray, thought: Thought | None) -> int | None:
+        """The next action, or None to stop."""
+        ...
+
+
+class NetworkDriver:
+    """Acts as the mind thinks: draws from its policy as evaluations do, or takes the most probable action."""
+
+    def __init__(self, *, deterministic: bool = False) -> None:
+        self._deterministic = deterministic
+        self._draws = np.random.default_rng(0)
+
+    def begin(self, world: World, seed: int) -> None:
+        """Begin the episode's own stream of random numbers, the same as an evaluation's."""
+        self._draws = np.random.default_rng([seed, 3])
+
+    def act(self, true_pose: np.ndarray, thought: Thought | None) -> int:
+        """One draw."""
+        assert thought is not None
+        if self._deterministic:
+            return int(thought.probabilities.argmax())
+        shares = thought.probabilities.cumsum()
+        draw = self._draws.random() * shares[-1]
+        return min(int(np.searchsorted(shares, draw, side="right")), len(shares) - 1)
+
+
+class ScriptedDriver:
+    """Random or the Planner."""
+
+    def __init__(self, kind: ScriptedKind, *, frame_skip: int = EnvSettings.frame_skip) -> None:
+        self._agent = scripted_agent(kind, frame_skip=frame_skip)
+
+    def begin(self, world: World, seed: int) -> None:
+        """Tell the agent its layout."""
+        self._agent.begin(0, world.layout, seed)
+
+    def act(self, true_pose: np.ndarray, thought: Thought | None) -> int:
+        """Ask the agent."""
+        return self._agent.act(0, true_pose)
+
+
+class Stage:
+    """One engine on which episodes are played one after the other; a context manager that ends it."""
+
+    def __init__(self, worlds: Worlds, settings: EnvSettings | None = None) -> None:
+        self.worlds = worlds
+        self.settings = settings or EnvSettings()
+        self._simulator: Simulator | None = None
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._simulator is not None:
+            self._simulator.close()
+            self._simulator = None
+
+    def check(self, layout: int) -> None:
+        """Raise a ValueError if there is no such layout; no engine is started for that."""
+        require(
+            0 <= layout < len(self.worlds),
+            f"layout must be 0 to {len(self.worlds) - 1} in these worlds; got {layout}.",
+        )
+
+    def play(
+        self,
+        layout: int,
+        driver: Driver,
+        *,
+        mind: Mind | None = None,
+        seed: int = 0,
+        show: Callable[[Observation, np.ndarray, Thought | None, float], None] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        agent: str = "",
+        driven_by: str = "",
+        split: str = "",
+        about: Mapping[str, str] | None = None,
+    ) -> Recording:
+        """Play one episode.
+
+        Args:
+            layout: Which world.
+            driver: Who acts.
+            mind: Who is looked into, if anybody.
+            seed: With the layout it fixes the episode.
+            show: Called before each decision with (observation, true pose, thought, reward so far).
+            progress: Called with (decisions, decisions at most).
+            agent: Who this is about, in words.
+            driven_by: Who acts, in words.
+            split: Name of the split that the worlds are of.
+            about: What else to keep as text.
+        """
+        self.check(layout)
+        if self._simulator is None:
+            self._simulator = Simulator(self.worlds, self.settings)
+        simulator, world = self._simulator, self.worlds[layout]
+        episode = Episode(layout, episode_seed(seed, layout, 0))
+        observation, row = _blank()
+        simulator.reset(episode, row)
+        driver.begin(world, episode.seed)
+        if mind is not None:
+            mind.begin()
+        kept: dict[str, list] = {
+            name: [] for name in (*observation, "true_pose", "action", "reward", "event")
+        }
+        thoughts: list[Thought] = []
+        outcome: Outcome = "stopped"
+        while len(kept["action"]) < MOST_DECISIONS:
+            true_pose = simulator.accounts.odometry.true_pose[0].copy()
+            thought = None if mind is None else mind.see(observation)
+            if show is not None:
+                show(observation, true_pose, thought, sum(kept["reward"]))
+            action = driver.act(true_pose, thought)
+            if action is None:
+                break
+            if thought is not None:
+                thoughts.append(thought)
+            for name, array in observation.items():
+                kept[name].append(array)
+            kept["true_pose"].append(true_pose)
+            kept["action"].append(action)
+            observation, row = _blank()
+            reward, terminated, truncated = simulator.step(action, row)
+            require(not simulator.interrupted, "the engine died in mid-episode; please try again.")
+            kept["reward"].append(reward)
+            kept["event"].append(bool(simulator.accounts.decisions_since_event[0] == 0))
+            if progress is not None:
+                progress(len(kept["action"]), MOST_DECISIONS // self.settings.frame_skip)
+            if terminated or truncated:
+                outcome = "solved" if simulator.success else "failed" if terminated else "time is up"
+                break
+        if progress is not None:
+            progress(len(kept["action"]), len(kept["action"]))
+        require(bool(kept["action"]), "the episode was stopped before its first decision.")
+        return Recording(
+            agent=agent,
+            driver=driven_by,
+            layout_index=layout,
+            layout_id=world.id,
+            split=split,
+            seed=seed,
+            layout=world.layout,
+            arena=world.extent,
+            camera=simulator.mode.observation_camera,
+            outcome=outcome,
+            settings=dict(about or {}),
+            rgb=np.stack([array.transpose(1, 2, 0) for array in kept["rgb"]]),
+            depth=np.stack(kept["depth"]),
+            pose=np.stack(kept["pose"]).astype(np.float64),
+            true_pose=np.stack(kept["true_pose"]),
+            action=np.array(kept["action"], np.int64),
+            reward=np.array(kept["reward"]),
+            event=np.array(kept["event"]),
+            mind=None if mind is None else mind.track(thoughts),
+            frame_skip=self.settings.frame_skip,
+        )
+
+
+def driver_of(kind: str, *, deterministic: bool = False, frame_skip: int = EnvSettings.frame_skip) -> Driver:
+    """The driver of that name: "random", "planner", or else the mind itself."""
+    if kind == "random" or kind == "planner":
+        return ScriptedDriver("random" if kind == "random" else "planner", frame_skip=frame_skip)
+    return NetworkDriver(deterministic=deterministic)
+
+
+def mind_of(agent: Agent | None) -> Mind | None:
+    """A mind for an agent; None for none."""
+    return None if agent is None else Mind(agent)
+
+
+def _blank() -> tuple[dict[str, np.ndarray], ObservationRow]:
+    row = ObservationRow(
+        np.empty((OBSERVATION_HEIGHT, OBSERVATION_WIDTH, 3), np.uint8),
+        np.empty((OBSERVATION_HEIGHT, OBSERVATION_WIDTH), np.float32),
+        np.empty(3, np.float32),
+        np.empty(3, np.float32),
+    )
+    return {**row._asdict(), "rgb": row.rgb.transpose(2, 0, 1)}, row

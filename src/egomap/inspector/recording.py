@@ -1,0 +1,116 @@
+"""What is kept of one episode: arrays with time first, and what they are of. Data only.
+
+Convention: row t is decision t. Its pictures, pose and memory are what the agent had when it decided; its reward is
+what the decision paid. Ego maps have row 0 farthest ahead and the agent in the centre; world maps have row 0 in the
+north. Places are world map units, x east, y north.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from egomap.config import FRAME_SKIP, Camera
+from egomap.scenarios.layout import Layout
+
+Outcome = Literal["solved", "failed", "time is up", "stopped"]
+
+ACTIONS = ("turn left", "turn right", "forward", "forward left", "forward right")
+
+
+class MapTrack(NamedTuple):
+    """A map over the episode: one tile, or one for each heading of a Neural Map."""
+
+    frame: Literal["ego", "world"]
+    extent: float
+    """Side of the square that a tile covers, in map units."""
+    tiles: tuple[str, ...]
+    """Their names; ("",) where there is only one."""
+    features: np.ndarray
+    """(T, tiles, C, size, size) float32."""
+    known: np.ndarray
+    """(T, tiles, size, size) bool: cells that something was ever written to."""
+    attention: np.ndarray | None
+    """(T, tiles, size, size) float32, sums to 1; None without a query."""
+    position: np.ndarray | None
+    """(T, 2) attended x to the right and y ahead, in (-1, 1) over the map."""
+    beta: np.ndarray | None
+    """(T,) inverse temperature of the attention."""
+
+    @property
+    def size(self) -> int:
+        """Cells along each side of a tile."""
+        return self.features.shape[-1]
+
+    @property
+    def norms(self) -> np.ndarray:
+        """(T, tiles, size, size): length of each cell's feature vector."""
+        return np.linalg.norm(self.features, axis=2)
+
+
+class MindTrack(NamedTuple):
+    """What a network thought over the episode."""
+
+    probabilities: np.ndarray
+    """(T, actions) of the policy, float32."""
+    value: np.ndarray
+    """(T,) its estimate of the discounted return."""
+    hidden: np.ndarray | None
+    """(T, H) recurrent state; None where there is none."""
+    output: np.ndarray
+    """(T, O) what the heads read."""
+    map: MapTrack | None
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One episode."""
+
+    agent: str
+    """Who it is about, in words: "egomap after 400,000 decisions", "planner"."""
+    driver: str
+    """Who chose the actions, in words."""
+    layout_index: int
+    layout_id: str
+    split: str
+    seed: int
+    layout: Layout | None
+    """None for somebody's own files, which come without one."""
+    arena: float
+    """Side in map units of the square around the origin that holds the arena."""
+    camera: Camera
+    outcome: Outcome
+    settings: dict[str, str]
+    """What else a reader may want to know, by name; shown as text."""
+    rgb: np.ndarray
+    """(T, H, W, 3) uint8."""
+    depth: np.ndarray
+    """(T, H, W) float32, map units; inf where unknown."""
+    pose: np.ndarray
+    """(T, 3) where the agent believes to be."""
+    true_pose: np.ndarray
+    """(T, 3) where it is."""
+    action: np.ndarray
+    """(T,) int64."""
+    reward: np.ndarray
+    """(T,) float64."""
+    event: np.ndarray
+    """(T,) bool: the decision paid more or less than life alone does."""
+    mind: MindTrack | None = None
+    """None for agents without a network."""
+    frame_skip: int = FRAME_SKIP
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+    @property
+    def map(self) -> MapTrack | None:
+        """The map of the agent, if it has one."""
+        return None if self.mind is None else self.mind.map
+
+    @property
+    def total_reward(self) -> float:
+        """The undiscounted return."""
+        return float(self.reward.sum())

@@ -1,0 +1,110 @@
+"""Whose memory is looked into: the agent, the worlds it plays and its name, from what a person asked for.
+
+What comes in: `SubjectOptions`. What goes out: a `Subject`, or a ValueError of one sentence.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from egomap.agents.agent import Agent, build_agent
+from egomap.config import AgentConfig, EnvSettings, require
+from egomap.envs.doom import find_worlds
+from egomap.envs.rendering import render_mode
+from egomap.envs.worlds import Worlds
+from egomap.inspector.options import SubjectOptions
+from egomap.memory.egomap import EgoMapMemory
+from egomap.memory.neural_map import NeuralMapMemory
+from egomap.training.run import load_agent, worlds_of
+
+
+class Subject(NamedTuple):
+    """Who and where."""
+
+    agent: Agent | None
+    """None for agents without a network."""
+    name: str
+    """In words."""
+    scripted: str | None
+    """"random" or "planner", if it is one of these."""
+    worlds: Worlds
+    settings: EnvSettings
+    about: dict[str, str]
+    """Settings for people, by name."""
+
+
+def find_subject(options: SubjectOptions, *, nobody: bool = False) -> Subject:
+    """The subject that `options` name; with `nobody` there may be no agent at all."""
+    require(
+        options.run is None or options.agent is None,
+        "give RUN or --agent, not both: RUN has its own agent.",
+    )
+    if options.run is not None:
+        return _of_run(options, options.run)
+    require(
+        options.agent is not None or nobody,
+        "give RUN, a run folder, or --agent for an agent without one (egomap, gru, ..., random, planner).",
+    )
+    worlds, settings = _worlds(options), EnvSettings()
+    kind = options.agent
+    if kind is None or kind == "random" or kind == "planner":
+        return Subject(None, kind or "", kind, worlds, settings, {})
+    agent = untrained(AgentConfig(kind=kind), settings, worlds.extent, options.seed)
+    return Subject(agent, f"{kind}, untrained", None, worlds, settings, _about_memory(agent))
+
+
+def untrained(config: AgentConfig, settings: EnvSettings, extent: float, seed: int) -> Agent:
+    """A new agent with weights that depend on the seed alone."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return build_agent(config, render_mode(settings.rendering).observation_camera, extent).eval()
+
+
+def _of_run(options: SubjectOptions, run: Path) -> Subject:
+    agent, config, checkpoint = load_agent(run, which=options.checkpoint)
+    asked = (options.scenario, options.size, options.items, options.scenarios)
+    worlds = _worlds(options) if any(asked) else worlds_of(config, options.split)
+    decisions = int(checkpoint.data.get("counters", {}).get("decisions", 0))
+    about = {
+        "run": run.resolve().name,
+        "checkpoint": f"{options.checkpoint}, after {decisions:,} decisions",
+        "trained on": f"{config.scenario.task}, {config.scenario.size} × {config.scenario.size} cells",
+        **_about_memory(agent),
+        "rendering": config.env.rendering,
+    }
+    if config.env.ego_motion_noise:
+        about["ego-motion noise"] = f"{config.env.ego_motion_noise:g}"
+    name = f"{config.agent.kind} after {decisions:,} decisions"
+    return Subject(agent, name, None, worlds, config.env, about)
+
+
+def _worlds(options: SubjectOptions) -> Worlds:
+    if not options.scenarios:
+        task = options.scenario or "labyrinth"
+        return find_worlds(task=task, size=options.size, items=options.items, split=options.split)
+    require(
+        options.size is None and options.items is None,
+        "--size and --items belong to --scenario; --scenarios has its own.",
+    )
+    if len(options.scenarios) == 1 and Path(options.scenarios[0]).is_dir():
+        return find_worlds(task=options.scenario, scenarios=options.scenarios[0], split=options.split)
+    return find_worlds(config=options.scenarios)
+
+
+def _about_memory(agent: Agent) -> dict[str, str]:
+    memory = agent.memory
+    if isinstance(memory, EgoMapMemory):
+        size = memory.settings.map_size
+        return {
+            "map": f"{size} × {size} cells of {memory.settings.channels} channels over "
+            f"{memory.settings.extent:g} map units"
+        }
+    if isinstance(memory, NeuralMapMemory):
+        size = memory.map_size
+        return {
+            "map": f"4 maps of {size} × {size} cells, {memory.channels} channels, {memory.extent:g} map units"
+        }
+    return {}

@@ -1,0 +1,309 @@
+"""The page in a real browser: it loads alone, its controls move all panels together, and what it shows is true."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from egomap.inspector.events import events, goals_reached
+from egomap.inspector.recording import Recording
+from egomap.inspector.surroundings import label_cells, label_names, standing
+
+from .browser import Watched, chromium, missing
+from .conftest import MAP_SIZE, Recorder
+from .test_page import HOSTILE, longer, page_of
+
+pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+
+PIXELS = """id => { const c = document.getElementById(id);
+    return Array.from(c.getContext('2d').getImageData(0, 0, c.width, c.height).data); }"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+Opener = Callable[..., Any]
+
+
+@pytest.fixture
+def opened(browser: Any, tmp_path: Path) -> Iterator[Opener]:
+    """opened(recording, decision): its page in a browser; afterwards nothing was asked for or complained of."""
+    context = browser.new_context(viewport={"width": 1366, "height": 768})
+    watched = Watched(context)
+    path = tmp_path / "an episode.html"
+
+    def open_page(recording: Recording, decision: int = 0) -> Any:
+        path.write_text(page_of(recording), encoding="utf-8")
+        return watched.open(path, decision)
+
+    yield open_page
+    context.close()
+    assert watched.complaints == []
+    outside = [url for url in watched.requests if not url.startswith(("file:", "data:"))]
+    assert outside == [] and sum(url.startswith("file:") for url in watched.requests) == 1
+
+
+def pixels(page: Any, name: str, channels: int = 3) -> np.ndarray:
+    width = page.evaluate("id => document.getElementById(id).width", name)
+    return np.array(page.evaluate(PIXELS, name), np.uint8).reshape(-1, width, 4)[..., :channels]
+
+
+def decision(page: Any) -> int:
+    return int(page.evaluate("document.body.dataset.decision"))
+
+
+def check_all_panels(page: Any, recording: Recording, t: int) -> None:
+    """Every panel shows decision t."""
+    assert decision(page) == t and page.locator("#now").inner_text() == str(t)
+    assert int(page.locator("#scrubber").input_value()) == t
+    assert np.array_equal(pixels(page, "rgb"), recording.rgb[t])
+    unknown = ~np.isfinite(recording.depth[t])
+    assert np.array_equal(pixels(page, "depth", 4)[..., 3] == 0, unknown)
+    x, y, phi = recording.true_pose[t]
+    place = page.evaluate(
+        "(() => { const m = document.getElementById('walker').transform.baseVal.consolidate().matrix;"
+        " return [m.a, m.b, m.e, m.f]; })()"
+    )
+    assert place[2:] == pytest.approx([x, -y], abs=1e-2), "the marker is at the pose"
+    # The marker points up; turned by the matrix it points to (b, -a) on the screen, where y goes down.
+    assert [place[1], place[0]] == pytest.approx([np.cos(phi), np.sin(phi)], abs=1e-3)
+    taken = page.locator("#policy .taken .name").get_attribute("aria-label")
+    assert taken == f"{page.evaluate('inspector.data.actions')[recording.action[t]]}, taken"
+    done = page.evaluate("[...document.querySelectorAll('.goal')].map(g => g.classList.contains('done'))")
+    assert done == goals_reached(recording)[t].tolist()
+    reward = page.locator("#signals dd").first.inner_text().replace("−", "-")
+    assert float(reward) == pytest.approx(recording.reward[: t + 1].sum(), abs=6e-4)
+    track = recording.map
+    if track is not None and track.position is not None and track.attention is not None:
+        arrow = page.evaluate(
+            "(e => [+e.dataset.x, +e.dataset.y])(document.querySelector('#attention-marks .arrow'))"
+        )
+        assert arrow == pytest.approx(track.position[t].tolist(), abs=1e-4)
+        tip = page.evaluate(
+            "document.querySelector('#attention-marks .arrow').getAttribute('d').match(/L(\\S+) (\\S+?)M/).slice(1)"
+        )
+        half = track.size / 2
+        wanted = [half + track.position[t, 0] * half, half - track.position[t, 1] * half]
+        assert [float(value) for value in tip] == pytest.approx(wanted, abs=1e-3)
+        shown = pixels(page, "map", 4)
+        assert np.array_equal(shown[..., 3] > 0, track.known[t, 0])
+
+
+def test_keys_and_buttons_move_all_panels_together(opened: Opener, recorded: Recorder) -> None:
+    recording = recorded("find-return", "egomap", "planner")
+    page, last = opened(recording), len(recording) - 1
+    check_all_panels(page, recording, 0)
+    for key, there in (
+        ("ArrowRight", 1),
+        ("ArrowRight", 2),
+        ("ArrowLeft", 1),
+        ("Shift+ArrowRight", 11),
+        ("End", last),
+        ("ArrowRight", last),
+        ("Home", 0),
+        ("ArrowLeft", 0),
+    ):
+        page.keyboard.press(key)
+        check_all_panels(page, recording, there)
+    for button, there in (("last", last), ("back", last - 1), ("first", 0), ("forward", 1)):
+        page.click(f"#{button}")
+        check_all_panels(page, recording, there)
+
+
+def test_the_scrubber_and_event_marks(opened: Opener, recorded: Recorder) -> None:
+    recording = recorded("ordered-items", "egomap", "planner")
+    page = opened(recording)
+    box = page.locator("#scrubber").bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    there = decision(page)
+    assert abs(there - (len(recording) - 1) / 2) <= 1
+    check_all_panels(page, recording, there)
+    marks = page.locator("#marks button")
+    found = events(recording)
+    assert marks.count() == len(found) == 4
+    for index, event in enumerate(found):
+        assert marks.nth(index).get_attribute("aria-label") == f"{event.name}, decision {event.decision}"
+        marks.nth(index).click()
+        check_all_panels(page, recording, event.decision)
+        assert event.name in page.locator("#happening").inner_text()
+    page.keyboard.press("p")
+    assert decision(page) == found[-2].decision
+    page.keyboard.press("n")
+    assert decision(page) == found[-1].decision
+
+
+def test_space_plays_and_pauses(opened: Opener, recorded: Recorder) -> None:
+    recording = recorded("find-return", "egomap", "planner")
+    page = opened(recording)
+    page.select_option("#speed", "4")
+    page.locator("body").click(position={"x": 4, "y": 4})
+    page.keyboard.press("Space")
+    page.wait_for_selector("body.playing:not([data-decision='0']):not([data-decision='1'])")
+    assert page.locator("#play").get_attribute("aria-label") == "Pause"
+    page.keyboard.press("Space")
+    check_all_panels(page, recording, decision(page))
+    assert page.locator("#play").get_attribute("aria-label") == "Play"
+    page.click("#play")
+    page.wait_for_selector(f"body[data-decision='{len(recording) - 1}']:not(.playing)")
+
+
+def test_a_link_leads_to_its_decision(opened: Opener, recorded: Recorder) -> None:
+    recording = recorded("find-return", "egomap", "planner")
+    page = opened(recording, 7)
+    check_all_panels(page, recording, 7)
+
+
+@pytest.mark.parametrize("kind", ["egomap", "neural-map"])
+def test_a_cell_tells_what_is_there(opened: Opener, recorded: Recorder, kind: str) -> None:
+    recording = recorded("ordered-items", kind, "planner")
+    track, layout = recording.map, recording.layout
+    assert track is not None and layout is not None and track.attention is not None
+    t = events(recording)[1].decision + 1
+    page = opened(recording, t)
+    present = standing(layout, goals_reached(recording))[t]
+    pose = recording.true_pose[t] if track.frame == "ego" else None
+    labels = label_cells(layout, track.size, track.extent, pose, present)
+    names = label_names(layout)
+    told = page.evaluate(
+        "n => Array.from({length: n * n}, (_, i) => inspector.describe(i % n, Math.floor(i / n)))", track.size
+    )
+    there = np.array([cell["there"] for cell in told]).reshape(track.size, track.size)
+    assert np.array_equal(there, np.array(names)[labels])
+    assert {"wall", "free", "outside"} <= set(there.flat)
+    attention = np.array([cell["attention"] for cell in told]).reshape(track.size, track.size)
+    assert attention == pytest.approx(track.attention[t, 0], abs=1e-5)
+    norm = np.array([cell["norm"] for cell in told]).reshape(track.size, track.size)
+    assert norm == pytest.approx(track.norms[t, 0], abs=float(track.norms.max()) / 400)
+    # The mouse over a cell, and the keys.
+    box = page.locator("#attention-box").bounding_box()
+    side = track.size * (2 if len(track.tiles) > 1 else 1)
+    column, row = 3, 5
+    page.mouse.move(
+        box["x"] + (column + 0.5) / side * box["width"], box["y"] + (row + 0.5) / side * box["height"]
+    )
+    assert there[row, column] in page.locator("#cell").inner_text()
+    page.mouse.move(2, 2)
+    assert not page.locator("#cell").is_visible()
+    page.focus("#map-box")
+    page.keyboard.press("ArrowRight")
+    assert "attention" in page.locator("#cell").inner_text()
+    assert decision(page) == t, "keys in the map move from cell to cell, not in time"
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown", "hidden"),
+    [
+        ("neural-map", {"map", "attention"}, {"hidden"}),
+        ("gru", {"hidden"}, {"map", "attention"}),
+        (None, set(), {"map", "attention", "hidden"}),
+    ],
+)
+def test_agents_without_all_of_it(
+    opened: Opener, recorded: Recorder, kind: str | None, shown: set[str], hidden: set[str]
+) -> None:
+    recording = recorded("labyrinth", kind, "planner")
+    page = opened(recording, 3)
+    for name in shown:
+        assert page.locator(f"#panel-{name}").is_visible()
+    for name in hidden:
+        assert not page.locator(f"#panel-{name}").is_visible()
+    check_all_panels(page, recording, 3)
+    assert page.locator("#overlay").is_visible() == ("map" in shown)
+
+
+def test_hostile_text_does_nothing(opened: Opener, recorded: Recorder) -> None:
+    recording = dataclasses.replace(
+        recorded("labyrinth", "egomap", "planner"),
+        agent=HOSTILE,
+        layout_id=HOSTILE,
+        settings={HOSTILE: HOSTILE},
+    )
+    page = opened(recording)
+    assert "<script>alert(1)</script>" in page.locator("#lede").inner_text()
+    assert page.locator("#settings").evaluate("dl => dl.textContent.includes('</script>')")
+
+
+@pytest.mark.parametrize(("width", "height"), [(1920, 1080), (1366, 768), (390, 844)])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_and_is_not_blank(
+    browser: Any, recorded: Recorder, tmp_path: Path, width: int, height: int, scheme: str
+) -> None:
+    recording = recorded("find-return", "egomap", "planner")
+    path = tmp_path / "page.html"
+    path.write_text(page_of(recording), encoding="utf-8")
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+    page = Watched(context).open(path, len(recording) // 2)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing to scroll sideways"
+    picture = np.asarray(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
+    assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 500
+    background = picture[0, 0].mean()
+    assert background > 200 if scheme == "light" else background < 60
+    for name in ("rgb", "map", "attention", "above-box"):
+        box = page.locator(f"#{name}").bounding_box()
+        assert box["width"] > 100 and box["x"] >= 0 and box["x"] + box["width"] <= width
+    if width >= 1366:
+        bottom = max(page.locator(f"#{name}").bounding_box()["y"] for name in ("scrubber", "policy"))
+        assert bottom < height, "a laptop shows everything at once"
+    context.close()
+
+
+def test_people_who_do_not_see_or_point(opened: Opener, recorded: Recorder) -> None:
+    recording = recorded("find-return", "egomap", "planner")
+    page = opened(recording)
+    nameless = page.evaluate(
+        "[...document.querySelectorAll('button, input, select, canvas, [tabindex]')].filter(e => "
+        "!e.hidden && e.getAttribute('aria-hidden') !== 'true' && !e.getAttribute('aria-label') && "
+        "!e.closest('label')).map(e => e.outerHTML.slice(0, 80))"
+    )
+    assert nameless == []
+    first = events(recording)[0]
+    page.evaluate("t => inspector.show(t)", first.decision)
+    spoken = page.locator("#scrubber").get_attribute("aria-valuetext")
+    assert spoken.startswith(f"decision {first.decision} of {len(recording) - 1}: ") and first.name in spoken
+    page.keyboard.press("Tab")
+    ring = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert ring == "solid", "the focus can be seen"
+    headings = page.evaluate(
+        "[...document.querySelectorAll('section.panel:not([hidden])')].map(s => "
+        "[s.querySelector('h2').textContent.trim(), s.querySelector('.why').textContent.trim()])"
+    )
+    assert len(headings) == 6 and all(title and line for title, line in headings)
+
+
+def test_a_whole_episode_with_lossy_pictures_shows_the_right_ones(opened: Opener, recorded: Recorder) -> None:
+    recording = longer(recorded("find-return", "egomap", "planner", layout=1, map_size=24), 525)
+    page = opened(recording, 100)
+    for t in (100, 524, 31, 32):
+        page.evaluate("t => inspector.show(t)", t)
+        shown = pixels(page, "rgb").astype(int)
+        off = np.abs(shown - recording.rgb.astype(int)).mean((1, 2, 3))
+        assert off[t] == off.min() < 4
+
+
+def test_the_map_over_the_maze_is_where_the_agent_is(opened: Opener, recorded: Recorder) -> None:
+    recording = recorded("find-return", "egomap", "planner")
+    page = opened(recording, 9)
+    assert recording.map is not None and recording.map.size == MAP_SIZE
+    place = page.evaluate(
+        "(() => { const o = document.getElementById('over').getBoundingClientRect(),"
+        " b = document.getElementById('above-box').getBoundingClientRect();"
+        " return [(o.left + o.right) / 2 - b.left, (o.top + o.bottom) / 2 - b.top, b.width]; })()"
+    )
+    view = page.evaluate("document.getElementById('above').getAttribute('viewBox').split(' ').map(Number)")
+    x, y = recording.true_pose[9, :2]
+    wanted = [(x - view[0]) / view[2] * place[2], (-y - view[1]) / view[3] * place[2]]
+    assert place[:2] == pytest.approx(wanted, abs=1.0)
+    page.locator("#overlay span", has_text="none").click()
+    assert not page.locator("#over").is_visible()
+    page.locator("#overlay span", has_text="attention").click()
+    assert page.locator("#over").is_visible()
