@@ -25,7 +25,7 @@ from egomap.config import (
     TrainConfig,
     require,
 )
-from egomap.inspector.options import InspectOptions
+from egomap.inspector.options import InspectOptions, PlayOptions, ProbeOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +52,8 @@ def main(arguments: list[str] | None = None) -> int:
         "bench": bench,
         "reproduce": reproduce,
         "inspect": inspect,
+        "play": play,
+        "probe": probe,
     }
     try:
         if given[:1] == ["train"]:  # the defaults of its flags come from the preset
@@ -466,6 +468,33 @@ def inspect(options: tyro.conf.OmitArgPrefixes[InspectOptions]) -> int:
 
     for path in run(options, progress_bar):
         print(path)
+    return 0
+
+
+def play(options: tyro.conf.OmitArgPrefixes[PlayOptions]) -> int:
+    """Play a layout yourself in a window, with the map of an agent's memory beside it.
+
+    Example: egomap play runs/a --layout 3
+    """
+    from egomap.inspector.command import play as run
+
+    recording, files = run(options)
+    print(f"{recording.outcome}: return {recording.total_reward:.3f} in {len(recording)} decisions.")
+    print("".join(f"{path}\n" for path in files), end="")
+    return 0
+
+
+def probe(options: tyro.conf.OmitArgPrefixes[ProbeOptions]) -> int:
+    """How much an agent's memory knows: linear probes of its map and state, against an untrained agent.
+
+    Example: egomap probe runs/a --layouts 32
+    """
+    from egomap.inspector.command import probe as run
+    from egomap.inspector.probe_report import print_table
+
+    result, files = run(options, progress_bar)
+    print_table(result)
+    print("\n".join(map(str, files)))
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -10,14 +11,22 @@ from pathlib import Path
 import torch
 
 from egomap.config import require
+from egomap.inspector import probe_report
 from egomap.inspector.components import Basis, fit_basis, known_rows, load_basis, save_basis
-from egomap.inspector.options import InspectOptions
+from egomap.inspector.figure import figure, parse_steps
+from egomap.inspector.options import InspectOptions, PlayOptions, ProbeOptions
 from egomap.inspector.outputs import check_outputs, require_ending
 from egomap.inspector.page import page
+from egomap.inspector.play import play as play_in_window
+from egomap.inspector.probe import ProbeResult
+from egomap.inspector.probe import probe as run_probe
 from egomap.inspector.record import Stage, driver_of, mind_of
 from egomap.inspector.recording import Recording
-from egomap.inspector.subject import Subject, find_subject
+from egomap.inspector.rerun_file import find_rerun, write_rrd
+from egomap.inspector.subject import Subject, find_subject, untrained
+from egomap.inspector.video import find_ffmpeg, write_video
 from egomap.training.files import write_whole
+from egomap.training.run import load_agent, open_run, worlds_of
 
 Bar = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 """A progress bar with a title."""
@@ -36,6 +45,18 @@ def inspect(options: InspectOptions, bar: Bar) -> list[Path]:
     if options.out is not None:
         write_whole(options.out, page(recordings[0], basis))
         written.append(options.out)
+    if options.figure is not None:
+        steps = parse_steps(options.steps, recordings[0])
+        kind = options.figure.suffix.lower().removeprefix(".")
+        write_whole(options.figure, figure(recordings[0], basis, steps, kind))
+        written.append(options.figure)
+    if options.video is not None:
+        with bar("video") as progress:
+            write_video(options.video, recordings, basis, speed=options.speed, progress=progress)
+        written.append(options.video)
+    if options.rrd is not None:
+        write_rrd(options.rrd, recordings[0], basis)
+        written.append(options.rrd)
     if options.basis is not None and not options.basis.exists() and basis is not None:
         save_basis(options.basis, basis)
         written.append(options.basis)
@@ -72,12 +93,75 @@ def record(options: InspectOptions, subject: Subject, bar: Bar) -> list[Recordin
     return found
 
 
+def probe(options: ProbeOptions, bar: Bar) -> tuple[ProbeResult, list[Path]]:
+    """Probe a run's agent; the result, and the files that were written."""
+    folder = options.out or options.run / "probe"
+    files = [folder / name for name in ("probe.json", "probe.png", "probe.svg")]
+    require(not folder.exists() or folder.is_dir(), f"{folder} is a file; give a folder.")
+    if folder.exists():
+        check_outputs(files, overwrite=options.overwrite)
+    agent, config, _ = load_agent(options.run, which=options.checkpoint)
+    _, _, extent = open_run(options.run)
+    worlds = worlds_of(config, "test")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with bar("layouts") as progress:
+            result = run_probe(
+                agent,
+                untrained(config.agent, config.env, extent, options.seed),
+                worlds,
+                config.env,
+                layouts=options.layouts,
+                driver="self" if options.driver == "agent" else options.driver,
+                seed=options.seed,
+                progress=progress,
+            )
+    finally:
+        torch.set_num_threads(threads)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(files[0], json.dumps(result.to_json(), indent=1) + "\n")
+    for path in files[1:]:
+        write_whole(path, probe_report.figure(result, path.suffix.removeprefix(".")))
+    return result, files
+
+
+def play(options: PlayOptions) -> tuple[Recording, list[Path]]:
+    """Let a person play; the episode, and the files that were written."""
+    require(0.1 <= options.speed <= 10, f"speed must be 0.1 to 10; got {options.speed}.")
+    require(options.agent not in ("random", "planner"), f"{options.agent} has no memory to show; you play.")
+    require_ending(options.out, ".html", ".htm")
+    check_outputs((options.out,), overwrite=options.overwrite)
+    subject = find_subject(options, nobody=True)
+    torch.set_num_threads(1)
+    with Stage(subject.worlds, subject.settings) as stage:
+        recording = play_in_window(
+            stage,
+            options.layout,
+            mind=mind_of(subject.agent),
+            name=subject.name,
+            split=options.split if subject.worlds[0].layout is not None else "",
+            seed=options.seed,
+            speed=options.speed,
+        )
+    if options.out is None:
+        return recording, []
+    basis = None if recording.map is None else fit_basis(known_rows([recording.map]))
+    write_whole(options.out, page(recording, basis))
+    return recording, [options.out]
+
+
 def _check(options: InspectOptions) -> None:
     require_ending(options.out, ".html", ".htm")
     require_ending(options.figure, ".png", ".svg", ".pdf")
     require_ending(options.video, ".mp4")
     require_ending(options.rrd, ".rrd")
     require(bool(options.layout), "give a layout.")
+    if options.video is not None:
+        require(0.05 <= options.speed <= 50, f"speed must be 0.05 to 50; got {options.speed}.")
+        find_ffmpeg()
+    if options.rrd is not None:
+        find_rerun()
     alone = len(options.layout) == 1
     for name, path in (("page", options.out), ("figure", options.figure), ("Rerun file", options.rrd)):
         require(alone or path is None, f"a {name} shows one episode; --video shows several layouts.")

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from egomap.agents.agent import Agent
-from egomap.inspector.recording import MapTrack, MindTrack
+from egomap.inspector.recording import MapTrack, MindTrack, Recording
 from egomap.memory.egomap import EgoMapMemory
 from egomap.memory.neural_map import HEADINGS, NeuralMapMemory
 from egomap.memory.protocol import MemoryTrace
@@ -68,6 +68,22 @@ class Mind:
         if isinstance(self._agent.memory, NeuralMapMemory):
             return self._with_neural_map(thought, trace)
         return thought
+
+    def watch(self, recording: Recording) -> MindTrack:
+        """What it would have thought in an episode that somebody else played."""
+        self.begin()
+        thoughts = [
+            self.see(
+                {
+                    "rgb": np.moveaxis(recording.rgb[t], -1, 0),
+                    "depth": recording.depth[t],
+                    "pose": recording.pose[t].astype(np.float32),
+                    "ego_motion": recording.ego_motion[t],
+                }
+            )
+            for t in range(len(recording))
+        ]
+        return self.track(thoughts)
 
     def track(self, thoughts: list[Thought]) -> MindTrack:
         """The thoughts of one episode, stacked over time."""

@@ -182,6 +182,7 @@ class Stage:
             rgb=np.stack([array.transpose(1, 2, 0) for array in kept["rgb"]]),
             depth=np.stack(kept["depth"]),
             pose=np.stack(kept["pose"]).astype(np.float64),
+            ego_motion=np.stack(kept["ego_motion"]),
             true_pose=np.stack(kept["true_pose"]),
             action=np.array(kept["action"], np.int64),
             reward=np.array(kept["reward"]),

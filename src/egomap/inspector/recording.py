@@ -90,6 +90,8 @@ class Recording:
     """(T, H, W) float32, map units; inf where unknown."""
     pose: np.ndarray
     """(T, 3) where the agent believes to be."""
+    ego_motion: np.ndarray
+    """(T, 3) float32, as it measured it."""
     true_pose: np.ndarray
     """(T, 3) where it is."""
     action: np.ndarray
