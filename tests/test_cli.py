@@ -17,7 +17,7 @@ from egomap.config import ScenarioConfig
 from egomap.scenarios.dataset import ScenarioSet, generate
 from envs.helpers import eventually, processes_of
 
-COMMANDS = ("doctor", "generate", "train", "evaluate", "bench", "reproduce")
+COMMANDS = ("doctor", "generate", "train", "evaluate", "bench", "reproduce", "inspect", "play", "probe")
 
 
 def environment(folder: Path) -> dict[str, str]:

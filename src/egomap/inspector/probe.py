@@ -201,30 +201,33 @@ def score(train: Sequence[Samples], test: Sequence[Samples], classes: list[str],
     bearing_error = _score(sums.sum() / counts.sum(), sums[picks].sum(1) / counts[picks].sum(1))
     if train[0].cells is None:
         return AgentScores({}, None, bearing_error)
-    confusion = np.stack(list(_confusions(train, test, classes)))  # (layouts, truth, said)
+    # A Neural Map writes where the agent stands, and never at some things: what no map held cannot be asked for.
+    held = np.unique(np.concatenate([part.labels for part in train]))
+    confusion = _confusions(train, test, held)  # (layouts, truth, said)
     recalls = _recalls(confusion.sum(0))
-    again = _recalls(confusion[drawn].sum(1))  # (RESAMPLES, classes)
-    return AgentScores(
-        {name: _score(recalls[k], again[:, k]) for k, name in enumerate(classes)},
-        _score(float(np.nanmean(recalls)), np.nanmean(again, 1)),
-        bearing_error,
+    again = _recalls(confusion[drawn].sum(1))  # (RESAMPLES, held)
+    nothing = Score(math.nan, math.nan, math.nan)
+    by_name = dict.fromkeys(classes, nothing)
+    by_name |= {classes[label]: _score(recalls[k], again[:, k]) for k, label in enumerate(held.tolist())}
+    return AgentScores(by_name, _score(float(np.nanmean(recalls)), np.nanmean(again, 1)), bearing_error)
+
+
+def _confusions(train: Sequence[Samples], test: Sequence[Samples], held: np.ndarray) -> np.ndarray:
+    """(layouts, truth, said) counts of the test cells whose label is among those `held` in training."""
+    require(
+        len(held) > 1, "the maps held one kind of thing only; play more layouts, or let the planner drive."
     )
-
-
-def _confusions(train: Sequence[Samples], test: Sequence[Samples], classes: list[str]) -> list[np.ndarray]:
     rows = np.concatenate([part.cells for part in train if part.cells is not None])
     labels = np.concatenate([part.labels for part in train])
-    count = len(classes)
-    missing = [name for k, name in enumerate(classes) if not (labels == k).any()]
-    require(not missing, f"no map held {' or '.join(missing)}; play more layouts, or let the planner drive.")
-    sizes = [len(part.labels) for part in test]
-    said = classify(
-        rows, labels, np.concatenate([part.cells for part in test if part.cells is not None]), count
-    )
-    found = []
-    for part, answers in zip(test, np.split(said, np.cumsum(sizes)[:-1]), strict=True):
-        found.append(np.bincount(part.labels * count + answers, minlength=count**2).reshape(count, count))
-    return found
+    parts = [(part.cells, part.labels) for part in test if part.cells is not None]
+    asked = [np.isin(there, held) for _, there in parts]
+    cells = np.concatenate([found[mask] for (found, _), mask in zip(parts, asked, strict=True)])
+    said = classify(rows, np.searchsorted(held, labels), cells, len(held))
+    counts = np.zeros((len(parts), len(held), len(held)), np.int64)
+    episode = np.repeat(np.arange(len(parts)), [int(mask.sum()) for mask in asked])
+    truth = np.concatenate([there[mask] for (_, there), mask in zip(parts, asked, strict=True)])
+    np.add.at(counts, (episode, np.searchsorted(held, truth), said), 1)
+    return counts
 
 
 def _recalls(confusion: np.ndarray) -> np.ndarray:

@@ -16,6 +16,11 @@ COLOURS = {"trained": "#0b7285", "untrained": "#adb5bd"}
 INK = "#1b1f24"
 
 
+def held(result: ProbeResult) -> int:
+    """How many kinds of things the maps held."""
+    return sum(not math.isnan(score.value) for score in result.trained.recall.values())
+
+
 def rows(result: ProbeResult) -> Iterator[tuple[str, str, str, str]]:
     """Name, trained, untrained, chance: one for each figure."""
 
@@ -28,7 +33,7 @@ def rows(result: ProbeResult) -> Iterator[tuple[str, str, str, str]]:
         return f"{score.value:.0f}° [{score.low:.0f}, {score.high:.0f}]"
 
     one, other = result.trained, result.untrained
-    chance = f"{100 / len(result.classes):.0f} %"
+    chance = f"{100 / max(held(result), 1):.0f} %"
     for name in one.recall:
         yield f"map: {name}", percent(one.recall[name]), percent(other.recall[name]), chance
     if one.balanced is not None and other.balanced is not None:
@@ -70,13 +75,15 @@ def figure(result: ProbeResult, kind: str) -> bytes:
             pairs = {name: (result.trained.recall[name], result.untrained.recall[name]) for name in names}
             pairs["mean"] = (result.trained.balanced, result.untrained.balanced)
             _bars(axes[0], pairs, scale=100)
-            axes[0].axhline(100 / len(names), color=INK, lw=0.8, ls=":", label="chance")
+            axes[0].axhline(100 / max(held(result), 1), color=INK, lw=0.8, ls=":", label="chance")
             axes[0].set(
                 ylim=(0, 100), ylabel="cells told right, %", title="from a map cell: what stands there"
             )
             axes[0].legend(frameon=False, fontsize=7, ncols=3, loc="upper right")
         pair = {"next goal": (result.trained.bearing_error, result.untrained.bearing_error)}
         _bars(axes[-1], pair, scale=1)
+        if not names:
+            axes[-1].legend(frameon=False, fontsize=7)
         axes[-1].axhline(result.constant_error, color=INK, lw=0.8, ls=":")
         axes[-1].set(ylim=(0, 110), ylabel="mean error, degrees", title="from the state: direction")
         data = io.BytesIO()

@@ -1,0 +1,150 @@
+"""The commands as people run them: a trained run becomes a page; what is wrong is one sentence and exit code 2."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from egomap.config import AgentConfig, MapSettings, Task, TrainConfig
+from egomap.inspector.components import load_basis
+from egomap.presets import FAST_LEARNER
+from egomap.scenarios.dataset import ScenarioSet
+from egomap.training.command import train
+
+from .test_page import Parts
+
+
+def egomap(folder: Path, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "egomap", *map(str, arguments)],
+        cwd=folder,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def refused(folder: Path, *arguments: object, **environment: str) -> str:
+    """The sentence with which a command refuses its input."""
+    before = sorted(path.name for path in folder.iterdir())
+    found = egomap(folder, *arguments, **environment)
+    assert found.returncode == 2 and "Traceback" not in found.stderr, found.stdout + found.stderr
+    told = [line for line in found.stderr.splitlines() if line.startswith("egomap: ")]
+    assert len(told) == 1 and told[0].endswith("."), found.stderr
+    assert sorted(path.name for path in folder.iterdir()) == before, "a refused command wrote something"
+    return told[0].removeprefix("egomap: ")
+
+
+@pytest.fixture(scope="module")
+def run(sets: dict[Task, ScenarioSet], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two updates, in a folder whose name is markup."""
+    config = TrainConfig(
+        agent=AgentConfig(map=MapSettings(map_size=16)),
+        scenario=sets["find-return"].config,
+        scenarios=str(sets["find-return"].folder),
+        learner=dataclasses.replace(FAST_LEARNER, num_envs=2, rollout_steps=8, minibatches=1),
+        budget=32,
+        evaluate_every=0,
+        evaluation_episodes=1,
+    )
+    path = tmp_path_factory.mktemp("runs") / "<script>alert(1)<"
+    train(config, path)
+    return path
+
+
+def test_a_run_becomes_a_page_a_figure_and_a_basis(run: Path, tmp_path: Path) -> None:
+    wanted = (
+        "--driver",
+        "planner",
+        "--layout",
+        3,
+        "--out",
+        "episode.html",
+        "--figure",
+        "memory.svg",
+        "--steps",
+        "0,4",
+    )
+    found = egomap(tmp_path, "inspect", run, *wanted, "--basis", "basis.json")
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.split() == ["episode.html", "memory.svg", "basis.json"]
+    parts = Parts((tmp_path / "episode.html").read_text())
+    data = parts.data
+    assert data["layout"] == 3 and data["outcome"] == "solved" and data["driver"] == "planner"
+    assert data["agent"] == "egomap after 32 decisions" and data["settings"]["run"] == run.name
+    assert "t = 4" in (tmp_path / "memory.svg").read_text()
+    kept = load_basis(tmp_path / "basis.json")
+    assert data["map"]["explained"] == pytest.approx(kept.explained, abs=1e-4)
+    # Another episode in the same colours; nothing is written over without a word.
+    assert "episode.html exists already" in refused(tmp_path, "inspect", run, "--out", "episode.html")
+    again = egomap(
+        tmp_path, "inspect", run, "--driver", "planner", "--layout", 1, "--basis", "basis.json", "--out",
+        "episode.html", "--overwrite",
+    )  # fmt: skip
+    assert again.returncode == 0 and again.stdout.split() == ["episode.html"], again.stderr
+    data = Parts((tmp_path / "episode.html").read_text()).data
+    assert data["layout"] == 1 and data["map"]["explained"] == pytest.approx(kept.explained, abs=1e-4)
+
+
+def test_an_agent_without_a_run(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
+    found = egomap(tmp_path, "inspect", "--agent", "planner", "--scenarios", sets["labyrinth"].folder)
+    assert found.returncode == 0 and found.stdout == "episode.html\n", found.stderr
+    assert Parts((tmp_path / "episode.html").read_text()).data["agent"] == "planner"
+
+
+def test_somebody_s_own_files(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
+    cfg = sets["labyrinth"].cfg("test")
+    found = egomap(tmp_path, "inspect", "--agent", "gru", "--scenarios", cfg, "--layout", 1)
+    assert found.returncode == 0, found.stderr
+    data = Parts((tmp_path / "episode.html").read_text()).data
+    assert not data["known_layout"] and data["title"] == "Doom map" and data["layout_id"].startswith("test:")
+    sentence = refused(tmp_path, "inspect", "--agent", "planner", "--scenarios", cfg, "--out", "x.html")
+    assert "the planner needs the layout" in sentence
+
+
+def test_bad_input(run: Path, sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
+    assert "nowhere holds no run" in refused(tmp_path, "inspect", "nowhere")
+    assert "layout must be 0 to 3 in these worlds; got 4" in refused(tmp_path, "inspect", run, "--layout", 4)
+    assert "give RUN" in refused(tmp_path, "inspect")
+    assert "not both" in refused(tmp_path, "inspect", run, "--agent", "gru")
+    assert "must end in .html" in refused(tmp_path, "inspect", run, "--out", "page.pdf")
+    assert "is not a folder" in refused(tmp_path, "inspect", run, "--out", "no/page.html")
+    assert "--video shows several" in refused(tmp_path, "inspect", run, "--layout", 0, 1, "--out", "x.html")
+    assert "steps must be" in refused(
+        tmp_path, "inspect", run, "--driver", "planner", "--figure", "x.png", "--steps", "a"
+    )
+    assert "layouts must be 4 to 4" in refused(tmp_path, "probe", run, "--layouts", 9, "--out", "p")
+    assert "no memory" in refused(tmp_path, "play", "--agent", "planner")
+
+
+def test_a_run_without_a_checkpoint(run: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    (empty / "config.json").write_text((run / "config.json").read_text())
+    assert "there is no checkpoint in" in refused(tmp_path, "inspect", empty)
+
+
+def test_no_ffmpeg(run: Path, tmp_path: Path) -> None:
+    """An empty path, and a package imageio_ffmpeg that cannot be imported."""
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "imageio_ffmpeg.py").write_text("raise ImportError('hidden')\n")
+    where = os.pathsep.join(filter(None, (str(hidden), os.environ.get("PYTHONPATH"))))
+    sentence = refused(tmp_path, "inspect", run, "--video", "x.mp4", PATH=str(hidden), PYTHONPATH=where)
+    assert "a video needs ffmpeg" in sentence
+
+
+def test_probe(run: Path, tmp_path: Path) -> None:
+    found = egomap(tmp_path, "probe", run, "--layouts", 4, "--driver", "planner", "--out", "p")
+    assert found.returncode == 0, found.stderr
+    assert "map: wall" in found.stdout and "direction of the next goal" in found.stdout
+    assert {path.name for path in (tmp_path / "p").iterdir()} == {"probe.json", "probe.png", "probe.svg"}
+    assert "exists already" in refused(tmp_path, "probe", run, "--layouts", 4, "--out", "p")
