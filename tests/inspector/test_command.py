@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from egomap.cli import main
 from egomap.config import AgentConfig, MapSettings, Task, TrainConfig
 from egomap.inspector.components import load_basis
 from egomap.presets import FAST_LEARNER
@@ -19,11 +20,10 @@ from egomap.training.command import train
 from .test_page import Parts
 
 
-def egomap(folder: Path, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+def egomap(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "egomap", *map(str, arguments)],
         cwd=folder,
-        env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -32,15 +32,29 @@ def egomap(folder: Path, *arguments: object, **environment: str) -> subprocess.C
     )
 
 
-def refused(folder: Path, *arguments: object, **environment: str) -> str:
-    """The sentence with which a command refuses its input."""
-    before = sorted(path.name for path in folder.iterdir())
-    found = egomap(folder, *arguments, **environment)
-    assert found.returncode == 2 and "Traceback" not in found.stderr, found.stdout + found.stderr
-    told = [line for line in found.stderr.splitlines() if line.startswith("egomap: ")]
-    assert len(told) == 1 and told[0].endswith("."), found.stderr
-    assert sorted(path.name for path in folder.iterdir()) == before, "a refused command wrote something"
-    return told[0].removeprefix("egomap: ")
+class Refused:
+    """Runs a command in this process, in a folder of its own, and gives the sentence with which it refuses."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self._capsys = folder, capsys
+
+    def __call__(self, *arguments: object) -> str:
+        before = sorted(path.name for path in self.folder.iterdir())
+        code = main([str(argument) for argument in arguments])
+        told = self._capsys.readouterr().err
+        found = [line for line in told.splitlines() if line.startswith("egomap: ")]
+        assert code == 2 and len(found) == 1 and found[0].endswith("."), told
+        assert sorted(path.name for path in self.folder.iterdir()) == before, (
+            "a refused command wrote something"
+        )
+        return found[0].removeprefix("egomap: ")
+
+
+@pytest.fixture
+def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Refused:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", open(os.devnull))  # noqa: SIM115 - nobody to ask
+    return Refused(tmp_path, capsys)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +74,7 @@ def run(sets: dict[Task, ScenarioSet], tmp_path_factory: pytest.TempPathFactory)
     return path
 
 
-def test_a_run_becomes_a_page_a_figure_and_a_basis(run: Path, tmp_path: Path) -> None:
+def test_a_run_becomes_a_page_a_figure_and_a_basis(run: Path, tmp_path: Path, refused: Refused) -> None:
     wanted = (
         "--driver",
         "planner",
@@ -84,7 +98,7 @@ def test_a_run_becomes_a_page_a_figure_and_a_basis(run: Path, tmp_path: Path) ->
     kept = load_basis(tmp_path / "basis.json")
     assert data["map"]["explained"] == pytest.approx(kept.explained, abs=1e-4)
     # Another episode in the same colours; nothing is written over without a word.
-    assert "episode.html exists already" in refused(tmp_path, "inspect", run, "--out", "episode.html")
+    assert "episode.html exists already" in refused("inspect", run, "--out", "episode.html")
     again = egomap(
         tmp_path, "inspect", run, "--driver", "planner", "--layout", 1, "--basis", "basis.json", "--out",
         "episode.html", "--overwrite",
@@ -100,51 +114,48 @@ def test_an_agent_without_a_run(sets: dict[Task, ScenarioSet], tmp_path: Path) -
     assert Parts((tmp_path / "episode.html").read_text()).data["agent"] == "planner"
 
 
-def test_somebody_s_own_files(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
+def test_somebody_s_own_files(sets: dict[Task, ScenarioSet], tmp_path: Path, refused: Refused) -> None:
     cfg = sets["labyrinth"].cfg("test")
     found = egomap(tmp_path, "inspect", "--agent", "gru", "--scenarios", cfg, "--layout", 1)
     assert found.returncode == 0, found.stderr
     data = Parts((tmp_path / "episode.html").read_text()).data
     assert not data["known_layout"] and data["title"] == "Doom map" and data["layout_id"].startswith("test:")
-    sentence = refused(tmp_path, "inspect", "--agent", "planner", "--scenarios", cfg, "--out", "x.html")
+    sentence = refused("inspect", "--agent", "planner", "--scenarios", cfg, "--out", "x.html")
     assert "the planner needs the layout" in sentence
 
 
-def test_bad_input(run: Path, sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
-    assert "nowhere holds no run" in refused(tmp_path, "inspect", "nowhere")
-    assert "layout must be 0 to 3 in these worlds; got 4" in refused(tmp_path, "inspect", run, "--layout", 4)
-    assert "give RUN" in refused(tmp_path, "inspect")
-    assert "not both" in refused(tmp_path, "inspect", run, "--agent", "gru")
-    assert "must end in .html" in refused(tmp_path, "inspect", run, "--out", "page.pdf")
-    assert "is not a folder" in refused(tmp_path, "inspect", run, "--out", "no/page.html")
-    assert "--video shows several" in refused(tmp_path, "inspect", run, "--layout", 0, 1, "--out", "x.html")
+def test_bad_input(run: Path, refused: Refused) -> None:
+    assert "nowhere holds no run" in refused("inspect", "nowhere")
+    assert "layout must be 0 to 3 in these worlds; got 4" in refused("inspect", run, "--layout", 4)
+    assert "give RUN" in refused("inspect")
+    assert "not both" in refused("inspect", run, "--agent", "gru")
+    assert "must end in .html" in refused("inspect", run, "--out", "page.pdf")
+    assert "is not a folder" in refused("inspect", run, "--out", "no/page.html")
+    assert "--video shows several" in refused("inspect", run, "--layout", 0, 1, "--out", "x.html")
     assert "steps must be" in refused(
-        tmp_path, "inspect", run, "--driver", "planner", "--figure", "x.png", "--steps", "a"
+        "inspect", run, "--driver", "planner", "--figure", "x.png", "--steps", "a"
     )
-    assert "layouts must be 4 to 4" in refused(tmp_path, "probe", run, "--layouts", 9, "--out", "p")
-    assert "no memory" in refused(tmp_path, "play", "--agent", "planner")
+    assert "layouts must be 4 to 4" in refused("probe", run, "--layouts", 9, "--out", "p")
+    assert "no memory" in refused("play", "--agent", "planner")
 
 
-def test_a_run_without_a_checkpoint(run: Path, tmp_path: Path) -> None:
+def test_a_run_without_a_checkpoint(run: Path, tmp_path: Path, refused: Refused) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     (empty / "config.json").write_text((run / "config.json").read_text())
-    assert "there is no checkpoint in" in refused(tmp_path, "inspect", empty)
+    assert "there is no checkpoint in" in refused("inspect", empty)
 
 
-def test_no_ffmpeg(run: Path, tmp_path: Path) -> None:
-    """An empty path, and a package imageio_ffmpeg that cannot be imported."""
-    hidden = tmp_path / "hidden"
-    hidden.mkdir()
-    (hidden / "imageio_ffmpeg.py").write_text("raise ImportError('hidden')\n")
-    where = os.pathsep.join(filter(None, (str(hidden), os.environ.get("PYTHONPATH"))))
-    sentence = refused(tmp_path, "inspect", run, "--video", "x.mp4", PATH=str(hidden), PYTHONPATH=where)
-    assert "a video needs ffmpeg" in sentence
+def test_no_ffmpeg(run: Path, tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty path, and no package imageio_ffmpeg."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    assert "a video needs ffmpeg" in refused("inspect", run, "--video", "x.mp4")
 
 
-def test_probe(run: Path, tmp_path: Path) -> None:
+def test_probe(run: Path, tmp_path: Path, refused: Refused) -> None:
     found = egomap(tmp_path, "probe", run, "--layouts", 4, "--driver", "planner", "--out", "p")
     assert found.returncode == 0, found.stderr
     assert "map: wall" in found.stdout and "direction of the next goal" in found.stdout
     assert {path.name for path in (tmp_path / "p").iterdir()} == {"probe.json", "probe.png", "probe.svg"}
-    assert "exists already" in refused(tmp_path, "probe", run, "--layouts", 4, "--out", "p")
+    assert "exists already" in refused("probe", run, "--layouts", 4, "--out", "p")
