@@ -401,7 +401,7 @@ def evaluate(
 
 def bench(
     *,
-    parts: tuple[Literal["engines", "memory"], ...] = ("engines", "memory"),
+    parts: tuple[Literal["engines", "memory", "training"], ...] = ("engines", "memory", "training"),
     print_json: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> int:
     """Measure this machine's throughput: each part against its ceiling, in one run, as ratios.

@@ -15,9 +15,9 @@ FAST_LEARNER = LearnerSettings(
     num_envs=32,
     trace_decay=0.95,
     bootstrap_timeouts=True,
-    entropy_weight=0.005,
+    entropy_weight=0.01,
     optimizer="adam",
-    learning_rate=3e-4,
+    learning_rate=2e-3,
     learning_rate_decay="linear",
     epochs=2,
     minibatches=4,
@@ -30,7 +30,7 @@ FAST = TrainConfig(learner=FAST_LEARNER)
 QUICK = replace(
     FAST,
     scenario=ScenarioConfig(task="labyrinth", size=5),
-    budget=400_000,
+    budget=250_000,
     evaluate_every=100_000,
 )
 """The main job: small labyrinths, about ten minutes on two cores."""

@@ -11,8 +11,13 @@ def measure(parts: Sequence[str], *, progress: Progress | None = None) -> dict[s
     """The figures of `parts`, flat: `engines.vector_over_bare`, `memory.unroll_over_steps`, ..."""
     from egomap.bench.engines import measure_engines
     from egomap.bench.memory import measure_memory
+    from egomap.bench.training import measure_training
 
-    runs: dict[str, Callable[[], dict[str, float]]] = {"engines": measure_engines, "memory": measure_memory}
+    runs: dict[str, Callable[[], dict[str, float]]] = {
+        "engines": measure_engines,
+        "memory": measure_memory,
+        "training": measure_training,
+    }
     figures: dict[str, float] = {}
     for done, part in enumerate(parts):
         if progress is not None:
@@ -23,12 +28,23 @@ def measure(parts: Sequence[str], *, progress: Progress | None = None) -> dict[s
     return figures
 
 
+def bars() -> dict[str, str]:
+    """What the figures that have a bar should be."""
+    from egomap.bench import engines, memory, training
+
+    parts = (engines, memory, training)
+    least = {name: f">= {bar:g}" for part in parts for name, bar in part.AT_LEAST.items()}
+    most = {name: f"<= {bar:g}" for part in parts for name, bar in part.AT_MOST.items()}
+    return least | most
+
+
 def show(figures: dict[str, float]) -> None:
     """Print the figures as a table."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("figure", "value")
+    table, wanted = Table("figure", "value", "bar"), bars()
     for name, value in figures.items():
-        table.add_row(name, f"{value:,.3g}" if abs(value) < 100 else f"{value:,.0f}")
+        shown = f"{value:,.3g}" if abs(value) < 100 else f"{value:,.0f}"
+        table.add_row(name, shown, wanted.get(name, ""))
     Console().print(table)
