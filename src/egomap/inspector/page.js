@@ -128,7 +128,7 @@
     $("why-attention").textContent = arrow
       ? "Where its query finds what it looks for; the arrow is the position that it reads."
       : "Where its query finds what it looks for.";
-    $("map-key").textContent = `3 principal components, ${percent(map.explained)} of variance`;
+    $("map-key").textContent = `colours: ${percent(map.explained)} of the variance`;
     if (attended) scale("attention-scale", colourOf("attention"));
     $("overlay").hidden = false;
     if (!attended) $("overlay").querySelector("[value=attention]").parentNode.remove();

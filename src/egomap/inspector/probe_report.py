@@ -66,8 +66,8 @@ def figure(result: ProbeResult, kind: str) -> bytes:
     style: Any = {"font.size": 8, "svg.fonttype": "none", "svg.hashsalt": "egomap"}
     with rc_context(style):
         names = list(result.trained.recall)
-        widths = [max(len(names) + 1, 1), 1.4] if names else [1.4]
-        drawn = Figure(figsize=(1.2 + 0.62 * sum(widths), 2.7), layout="constrained")
+        widths = [len(names) + 1, 2] if names else [2]
+        drawn = Figure(figsize=(1.4 + 0.66 * sum(widths), 3.0), layout="constrained")
         FigureCanvasAgg(drawn)
         axes = drawn.subplots(1, len(widths), width_ratios=widths, squeeze=False)[0]
         if names:
@@ -82,10 +82,15 @@ def figure(result: ProbeResult, kind: str) -> bytes:
             axes[0].legend(frameon=False, fontsize=7, ncols=3, loc="upper right")
         pair = {"next goal": (result.trained.bearing_error, result.untrained.bearing_error)}
         _bars(axes[-1], pair, scale=1)
-        if not names:
-            axes[-1].legend(frameon=False, fontsize=7)
-        axes[-1].axhline(result.constant_error, color=INK, lw=0.8, ls=":")
-        axes[-1].set(ylim=(0, 110), ylabel="mean error, degrees", title="from the state: direction")
+        axes[-1].axhline(result.constant_error, color=INK, lw=0.8, ls=":", label="chance")
+        axes[-1].set(ylim=(0, 110), ylabel="mean error, degrees", title="state: direction")
+        drawn.legend(
+            *axes[-1].get_legend_handles_labels(),
+            frameon=False,
+            fontsize=7,
+            ncols=3,
+            loc="outside upper center",
+        )
         data = io.BytesIO()
         drawn.savefig(data, format=kind, dpi=200, metadata={"Date": None} if kind == "svg" else None)
     return data.getvalue()
