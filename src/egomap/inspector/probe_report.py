@@ -76,10 +76,7 @@ def figure(result: ProbeResult, kind: str) -> bytes:
             pairs["mean"] = (result.trained.balanced, result.untrained.balanced)
             _bars(axes[0], pairs, scale=100)
             axes[0].axhline(100 / max(held(result), 1), color=INK, lw=0.8, ls=":", label="chance")
-            axes[0].set(
-                ylim=(0, 100), ylabel="cells told right, %", title="from a map cell: what stands there"
-            )
-            axes[0].legend(frameon=False, fontsize=7, ncols=3, loc="upper right")
+            axes[0].set(ylim=(0, 100), ylabel="cells told right, %", title="map cell: what stands there")
         pair = {"next goal": (result.trained.bearing_error, result.untrained.bearing_error)}
         _bars(axes[-1], pair, scale=1)
         axes[-1].axhline(result.constant_error, color=INK, lw=0.8, ls=":", label="chance")
