@@ -57,6 +57,8 @@ def main(arguments: list[str] | None = None) -> int:
                 TrainFlags, prog="egomap train", args=given[1:], default=TrainFlags.of(given[1:])
             )
             return train(flags)
+        if given[:1] == ["reproduce"]:
+            return _reproduce(given[1:])
         return tyro.extras.subcommand_cli_from_dict(
             commands,
             prog="egomap",
@@ -457,26 +459,53 @@ def _player(name: str, env: DoomVectorEnv, agent: Agent | None) -> Player:
     return NetworkPlayer(agent, env.num_envs)
 
 
-def reproduce(what: tyro.conf.Positional[Literal["smear"]], *, out: Path | None = None) -> int:
-    """Make a figure of the paper again. smear: what resampling a map at every step does to it.
+def reproduce() -> int:
+    """Make the paper's tables and figures again: results, ablation, noise, curves, smear; report writes the page.
+
+    Example: egomap reproduce ablation --budget 20000 --seeds 1
+    """
+    return main(["reproduce", "--help"])
+
+
+def smear(*, out: Path = Path("out/smear")) -> int:
+    """The figure of what resampling a map at every step does to it; no training, a few seconds.
 
     Example: egomap reproduce smear --out out/smear
 
     Args:
-        what: Which figure.
-        out: Folder to write to (default: out/WHAT); it must hold nothing but an earlier run of the same.
+        out: Folder to write to; it must hold nothing but an earlier run of the same.
     """
     from egomap.analysis.smear import FILES, STEPS, reproduce_smear
 
-    folder = out or Path("out") / what
-    others = sorted({path.name for path in folder.iterdir()} - set(FILES)) if folder.exists() else []
-    require(not others, f"{folder} holds other files ({', '.join(others[:3])}); give another folder.")
-    left = reproduce_smear(folder).peak_left
-    print("\n".join(str(folder / name) for name in FILES))
+    others = sorted({path.name for path in out.iterdir()} - set(FILES)) if out.exists() else []
+    require(not others, f"{out} holds other files ({', '.join(others[:3])}); give another folder.")
+    left = reproduce_smear(out).peak_left
+    print("\n".join(str(out / name) for name in FILES))
     world, naive = (float(left["turns", method][-1].mean()) for method in ("world", "naive"))
     print(f"After {STEPS} turns of two degrees the world map keeps {world:.1%} of a landmark's peak,")
     print(f"the naive map {naive:.1%}.")
     return 0
+
+
+def _reproduce(given: list[str]) -> int:
+    """The commands below `reproduce`: each campaign is a dataclass of its options that can `run`."""
+    from egomap.experiments import command
+    from egomap.experiments.report import Report
+
+    chosen = tyro.extras.subcommand_cli_from_dict(
+        {
+            "results": command.Results,
+            "ablation": command.Ablation,
+            "noise": command.Noise,
+            "curves": command.Curves,
+            "smear": smear,
+            "report": Report,
+        },
+        prog="egomap reproduce",
+        description=(reproduce.__doc__ or "").replace("\n    ", "\n"),
+        args=given,
+    )
+    return chosen if isinstance(chosen, int) else chosen.run()
 
 
 def _worlds(
