@@ -64,6 +64,10 @@ class Campaign:
         """Options of this experiment alone, for the command that is printed with its table."""
         return {}
 
+    def learns(self) -> bool:
+        """Whether anybody is trained, so that the budget matters."""
+        return True
+
     def scale(self) -> Scale:
         """The options that say how large it is; a ValueError if one is out of range."""
         for name, value in (("budget", self.budget), ("evaluate-every", self.evaluate_every or 0)):
@@ -133,15 +137,10 @@ class Campaign:
 
     def command(self) -> str:
         """The command that gives this very table, wherever it puts it."""
-        words = [
-            "egomap",
-            "reproduce",
-            self.experiment,
-            "--budget",
-            f"{int(self.budget)}",
-            "--seeds",
-            f"{self.seeds}",
-        ]
+        words = ["egomap", "reproduce", self.experiment]
+        if self.learns():
+            words += ["--budget", f"{int(self.budget)}"]
+        words += ["--seeds", f"{self.seeds}"]
         for name, default in (
             ("size", None),
             ("preset", "fast"),
@@ -153,10 +152,7 @@ class Campaign:
         ):
             value = getattr(self, name)
             if value != default:
-                words += [
-                    f"--{name.replace('_', '-')}",
-                    f"{value:g}" if isinstance(value, float) else str(value),
-                ]
+                words += [f"--{name.replace('_', '-')}", _plain(value)]
         for name, values in self.chosen().items():
             words += [f"--{name}", *values]
         return " ".join(words)
@@ -197,6 +193,10 @@ class Results(Campaign):
         """Agents on tasks."""
         require(bool(self.tasks and self.agents), "give at least one task and one agent.")
         return plan.results(scale, self.tasks, self.agents)
+
+    def learns(self) -> bool:
+        """Whether one of the agents does."""
+        return not {"random", "planner"}.issuperset(self.agents)
 
     def chosen(self) -> dict[str, Sequence[str]]:
         """Tasks and agents, where they are not all."""
@@ -249,6 +249,10 @@ class Noise(Campaign):
     def rows(self, scale: Scale) -> list[Row]:
         """Ten levels and the baseline."""
         return plan.noise(scale)
+
+
+def _plain(value: object) -> str:
+    return str(int(value)) if isinstance(value, float) else str(value)
 
 
 def show_plan(jobs: Sequence[Job], scale: Scale, *, at_once: int) -> None:

@@ -79,8 +79,7 @@ def _tables(figure: Figure, data: dict[str, Any]) -> None:
         )
         ax.set_ylim(-0.7, len(rows) - 0.4)
         _finish(ax, f"{task}, {rows[0]['size']} x {rows[0]['size']}", "return on held-out mazes", axis="x")
-        if number == 0:
-            ax.legend(frameon=False, fontsize=7, loc="best")
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=7)
 
 
 def _noise(figure: Figure, data: dict[str, Any]) -> None:

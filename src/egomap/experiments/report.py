@@ -33,8 +33,8 @@ Every table below is made from run folders by the command above it, with the pap
 is the undiscounted sum of rewards of an episode with sampled actions. *Train* and *test* are training and held-out
 mazes. A deviation is over seeds; the 95 % interval is over mazes, for these very agents (stratified bootstrap); IQM
 is the inter-quartile mean; the share of the optimum is the planner's decisions over the agent's, 0 where it did not
-get there ([evaluation](evaluation.md) has the definitions). The paper's row *Planner* is an upper bound that no player
-reaches; ours is what the Planner, who knows the maze, really gets.
+get there ([evaluation](evaluation.md) has the definitions). The paper's row *Planner* is an upper bound that no
+player reaches; ours is what the Planner, who knows the maze, really gets.
 """
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +29,10 @@ GUESSED_PLAY = 1500.0
 """Decisions per second of agents that learn nothing, where nothing better is known."""
 
 
+GUESSED_START = 10.0
+"""Seconds from the start of a process to its first decision, where they were not measured."""
+
+
 class Speed(NamedTuple):
     """Decisions per second."""
 
@@ -35,6 +40,8 @@ class Speed(NamedTuple):
     """Playing and learning, evaluations not counted."""
     playing: float
     source: str
+    start: float = GUESSED_START
+    """Seconds that a process needs besides."""
 
 
 def of_rows(rows: Sequence[dict[str, str]], source: str) -> Speed:
@@ -82,13 +89,17 @@ def measure(job: Job) -> Speed:
         command = train_command(job)
         for flag, value in (("--run", folder / "run"), ("--budget", budget), ("--evaluate-every", 0)):
             command[command.index(flag) + 1] = str(value)
+        began = time.monotonic()
         with open(folder / "log", "wb") as log:
             code = launch([*command, "--scenarios", str(folder / "mazes")], log).wait()
+        seconds = time.monotonic() - began
         if code != 0:
             told = (folder / "log").read_text(errors="replace").rstrip().splitlines()
             raise ValueError(f"the speed could not be measured: {told[-1] if told else f'exit code {code}'}")
         rows = read_metrics(folder / "run" / "metrics.csv")
-    return of_rows(rows[1:], f"a measurement of {len(rows) - 1} updates, just now")
+    working = sum(float(row["collect_seconds"]) + float(row["update_seconds"]) for row in rows)
+    found = of_rows(rows[1:], f"a measurement of {len(rows) - 1} updates, just now")
+    return found._replace(start=max(seconds - working, 0.0))
 
 
 def speeds(jobs: Sequence[Job], runs: Path) -> dict[str, Speed]:
@@ -108,9 +119,10 @@ def seconds_left(job: Job, known: dict[str, Speed]) -> float:
     k = scale.episodes_per_layout
     for split in SPLITS:
         if not job.scores(split).exists():
-            total += (scale.test if split == "test" else scale.train_layouts) * k * EPISODE / speed.playing
+            layouts = scale.test if split == "test" else scale.train_layouts
+            total += speed.start + layouts * k * EPISODE / speed.playing
     if job.config is not None and not trained(job):
         left = max(job.config.budget - progress(job).decisions, 0)
         evaluations = math.ceil(left / scale.spacing) if scale.spacing else 1
-        total += left / speed.learning + evaluations * scale.test * EPISODE / speed.playing
+        total += speed.start + left / speed.learning + evaluations * scale.test * EPISODE / speed.playing
     return total
