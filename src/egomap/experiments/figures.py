@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from egomap.config import FRAME_SKIP
 from egomap.experiments.render import short
 
 if TYPE_CHECKING:
@@ -131,12 +132,14 @@ def _curves(figure: Figure, data: dict[str, Any]) -> None:
                 _band(right, row, column=1, unit=3600.0)
         _finish(left, f"{task}, {rows[0]['size']} x {rows[0]['size']}", "return on held-out mazes", axis="y")
         _finish(right, "", "", axis="y")
-        left.set_xlabel(
-            f"million decisions, 4 frames each (paper: {short(data['paper_frames'] / 4)})", color=INK
-        )
+        left.set_xlabel("million decisions, 4 frames each", color=INK)
         right.set_xlabel("hours of one run, evaluations included", color=INK)
         if number == 0:
             left.legend(frameon=False, fontsize=7)
+    end = short(data["paper_frames"] / FRAME_SKIP)
+    figure.supxlabel(
+        f"lines: ours, mean and range of seeds; ◇ the paper's at its end, {end} decisions", fontsize=7
+    )
 
 
 def bands(curves: Sequence[Sequence[Sequence[float]]]) -> np.ndarray:
@@ -154,6 +157,10 @@ def _band(ax: Axes, row: dict[str, Any], *, column: int, unit: float) -> None:
     colour = COLOURS.get(row["agent"], INK)
     ax.fill_between(x, value.min(0), value.max(0), color=colour, alpha=0.15, linewidth=0)
     ax.plot(x, value.mean(0), "o-", markersize=2.5, linewidth=1.3, color=colour, label=row["agent"])
+    if (paper := row["paper"]["test"]) is not None:  # on the right edge, whatever the axis shows
+        edge: Any = ax.get_yaxis_transform()
+        style: dict[str, Any] = {"color": colour, "mfc": "white", "clip_on": False}
+        ax.plot([1.0], [paper["mean"]], "D", transform=edge, markersize=4, **style)
 
 
 def _level(ax: Axes, row: dict[str, Any]) -> None:
