@@ -86,6 +86,31 @@ def test_killed_and_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "holds a run with other settings" in capsys.readouterr().err
 
 
+def test_asked_to_stop(tmp_path: Path) -> None:
+    """SIGTERM, like Ctrl-C: the training ends after its update and leaves a checkpoint."""
+    runs = tmp_path / "runs"
+    command = [*arguments(tmp_path), "--budget", "100000000", "--agents", "gru"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "egomap", *command],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        begun = lambda: any(path.read_text().count("\n") > 1 for path in runs.glob("*/metrics.csv"))  # noqa: E731
+        assert eventually(lambda: begun() or process.poll() is not None, 200)
+        process.terminate()
+        stdout, stderr = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130 and stdout == ""
+    assert stderr.endswith("Stopped.\n") and "Traceback" not in stderr
+    assert len(list(runs.glob("*/checkpoints/step-*.safetensors"))) == 1
+    assert eventually(lambda: not processes_of(runs), 5)
+
+
 def test_a_run_that_fails_does_not_stop_the_others(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
