@@ -14,7 +14,7 @@ import pytest
 
 from egomap.cli import main
 from egomap.experiments.figures import bands, picture
-from egomap.experiments.render import markdown, short, table_csv
+from egomap.experiments.render import markdown, short, table, table_csv
 from egomap.experiments.report import what_it_shows
 
 
@@ -150,7 +150,7 @@ def test_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (out / "results.json").write_text(json.dumps(data()))
     assert main(["reproduce", "report", str(out), "--docs", str(docs)]) == 0
     page = (docs / "results.md").read_text()
-    assert markdown(data()) in page
+    assert table(data()) in page
     assert "](images/results-small.png)" in page and (docs / "images" / "results-small.png").exists()
     # From what was kept, without the output folder: the same page.
     assert main(["reproduce", "report", "--docs", str(docs)]) == 0

@@ -15,8 +15,13 @@ MISSING = "-"
 
 
 def markdown(data: dict[str, Any]) -> str:
-    """A heading line with the budgets, the command, and the table."""
-    lines = [f"**{data['title']}.** {budgets(data)}", "", f"`{data['command']}`", ""]
+    """Title and budgets, the command, and the table."""
+    return f"**{data['title']}.** {table(data)}"
+
+
+def table(data: dict[str, Any]) -> str:
+    """The same without the title."""
+    lines = [budgets(data), "", f"`{data['command']}`", ""]
     heads = ["task", "mazes", "agent", "frames, ours / paper", "train, ours", "train, paper", "test, ours"]
     heads += ["95 % interval", "IQM", "test, paper", "solved", "share of optimum"]
     lines += [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]

@@ -17,7 +17,7 @@ import tyro
 from egomap.config import FRAME_SKIP, require
 from egomap.experiments.command import read_data
 from egomap.experiments.figures import picture
-from egomap.experiments.render import markdown, short
+from egomap.experiments.render import short, table
 from egomap.training.files import write_whole
 
 ORDER = ("results", "curves", "ablation", "noise")
@@ -84,7 +84,7 @@ def page(data: dict[str, dict[str, Any]]) -> str:
         sizes = sorted({(row["task"], row["size"]) for row in one["rows"]})
         where = ", ".join(f"{task} {size} x {size}" for task, size in sizes)
         parts.append(f"## {one['title']} ({where})\n")
-        parts.append(markdown(one))
+        parts.append(table(one))
         parts.append("\n".join(f"- {sentence}" for sentence in what_it_shows(one)) + "\n")
         parts.append(f"![{one['title']}, as a figure](images/results-{name}.png)\n")
     return "\n".join(parts)
@@ -146,7 +146,9 @@ def _learned(rows: Sequence[dict[str, Any]]) -> list[str]:
 def _limits(data: dict[str, Any], rows: Sequence[dict[str, Any]]) -> list[str]:
     learners = [row for row in rows if row["decisions"] is not None]
     if not learners:
-        return []
+        return [
+            "Nobody is trained here: this shows that tasks and rewards are the paper's, and nothing of memories."
+        ]
     frames = data["budget"] * FRAME_SKIP
     times = data["paper_frames"] / frames
     found = []
