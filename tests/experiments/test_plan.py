@@ -9,7 +9,8 @@ import pytest
 from egomap.cli import TrainFlags
 from egomap.config import MapSettings
 from egomap.experiments import paper, plan
-from egomap.experiments.command import Ablation, Campaign, Curves, Noise, Results, clock
+from egomap.experiments.command import Ablation, Campaign, Curves, Noise, Results
+from egomap.experiments.dry_run import clock
 from egomap.experiments.plan import Scale, train_command
 from egomap.experiments.speed import GUESSED_START, Speed, of_rows, seconds_left
 from egomap.scenarios.dataset import generate

@@ -118,7 +118,7 @@ def test_what_the_page_says_is_worked_out() -> None:
     worse["rows"][0]["ours"]["test"]["mean_return"] = 0.2
     worse["rows"][4]["ours"]["test"]["success"] = 0.9
     told = " ".join(what_it_shows(worse))
-    assert "is more than 0.1 of the paper's Random" in told and "solves not 96.9%" in told
+    assert "is not within 0.1 of the paper's Random" in told and "does not solve at least 96.9%" in told
     assert "smaller than the paper's" in " ".join(what_it_shows(data(size=5)))
 
 

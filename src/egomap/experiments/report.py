@@ -105,18 +105,20 @@ def _references(rows: Sequence[dict[str, Any]]) -> list[str]:
             row["task"]: row["ours"]["test"]["mean_return"] - row["paper"]["test"]["mean"] for row in random
         }
         worst = max(away, key=lambda task: abs(away[task]))
-        verdict = "within" if abs(away[worst]) <= RANDOM_BAR else "more than"
+        verdict = (
+            f"within {RANDOM_BAR:g} of" if abs(away[worst]) <= RANDOM_BAR else f"not within {RANDOM_BAR:g} of"
+        )
         found.append(
-            f"Random on held-out mazes is {verdict} {RANDOM_BAR:g} of the paper's Random on all tasks; farthest on "
+            f"Random on held-out mazes is {verdict} the paper's Random on all tasks; farthest on "
             f"{worst}: {away[worst]:+.3f}."
         )
     planner = [row for row in at_paper_size if row["agent"] == "Planner"]
     if planner:
         least = min(planner, key=lambda row: row["ours"]["test"]["success"])
         share = least["ours"]["test"]["success"]
-        verdict = "at least" if share >= PLANNER_BAR else "not"
+        verdict = "solves" if share >= PLANNER_BAR else "does not solve"
         found.append(
-            f"The Planner solves {verdict} {PLANNER_BAR:.1%} of the held-out mazes of every task; least on "
+            f"The Planner {verdict} at least {PLANNER_BAR:.1%} of the held-out mazes of every task; least on "
             f"{least['task']}: {share:.1%}."
         )
     return found
