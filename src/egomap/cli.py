@@ -61,6 +61,8 @@ def main(arguments: list[str] | None = None) -> int:
                 TrainFlags, prog="egomap train", args=given[1:], default=TrainFlags.of(given[1:])
             )
             return train(flags)
+        if given[:1] == ["reproduce"]:
+            return _reproduce(given[1:])
         return tyro.extras.subcommand_cli_from_dict(
             commands,
             prog="egomap",
@@ -336,66 +338,90 @@ def _show_off(path: Path, config: TrainConfig) -> None:
 
 
 def evaluate(
+    runs: tyro.conf.Positional[tuple[Path, ...]] = (),
     *,
-    agents: tuple[Literal["random", "planner"], ...] = ("random", "planner"),
+    agents: Annotated[
+        tuple[Literal["random", "planner"], ...] | None, tyro.conf.arg(aliases=["--agent"])
+    ] = None,
     scenario: Task | None = None,
     size: int | None = None,
     items: int | None = None,
     scenarios: tuple[str, ...] = (),
     split: Literal["train", "test"] = "test",
     episodes_per_layout: int = 1,
+    layouts: int | None = None,
+    argmax: bool = False,
+    checkpoint: Literal["last", "best"] = "last",
+    noise: str = "",
     num_envs: int = 16,
     seed: int = 0,
-    noise: float = EnvSettings.ego_motion_noise,
     out: Path | None = None,
+    print_json: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> int:
-    """Score agents on every layout of a split, each played equally often.
+    """Score runs, and agents that need none, on every layout of a split, each played equally often.
 
-    Example: egomap evaluate --agents random planner --scenario find-return --size 9
+    Example: egomap evaluate runs/a runs/b --agents random planner --noise 0,0.1,0.2
+
+    A run plays the mazes that it was trained for, unless others are named. Its scores go to a JSON file in its
+    folder, or all together to --out.
 
     Args:
-        agents: Who plays.
+        runs: Run folders; those that differ in their seed alone are also summed up together.
+        agents: Who plays besides: random, planner (with no runs: both).
         scenario: Family whose default set is played (made once and kept).
         size: Cells along each side of the default set.
         items: Items of the default ordered-items set.
-        scenarios: A folder of `egomap generate`, or any .cfg files (a glob pattern too), instead.
+        scenarios: A folder of `egomap generate` or of .cfg files, or any .cfg files (a glob pattern too), instead.
         split: Which layouts of the set.
         episodes_per_layout: How often each layout is played.
+        layouts: Only the first so many layouts of the split.
+        argmax: Take the most probable action instead of a sampled one.
+        checkpoint: Which of a run's agents: the last, or the best on held-out mazes.
+        noise: Ego-motion noise, standard deviation of a factor on each reading; one or more levels, such as
+            0,0.02,...,0.2 (default: what each run was trained with).
         num_envs: Engines at once.
-        seed: The same seed gives the same episodes.
-        noise: Ego-motion noise, standard deviation of a factor on each reading.
-        out: JSON file for the results of every episode.
+        seed: The same seed gives the same episodes and the same JSON.
+        out: JSON file for all scores; it must not exist.
+        print_json: Print the JSON, and nothing else, on stdout.
     """
     if out is not None:  # before anything is played, lest the results find no place
         require(not out.exists(), f"{out} exists already; give another name.")
         require(out.resolve().parent.is_dir(), f"{out} cannot be written: {out.parent} is not a folder.")
-    worlds = _worlds(scenario, size, items, scenarios, split)
+    for run in runs:
+        require((run / "config.json").exists(), f"{run} holds no run: it has no config.json.")
+    own_mazes = bool(runs) and not (scenario or size or items or scenarios)
+    worlds = None if own_mazes else _worlds(scenario, size, items, scenarios, split)
 
-    # Only now, for they bring torch along: bad input is told at once.
-    from egomap.agents.scripted import scripted_agent
-    from egomap.envs.vector import DoomVectorEnv
-    from egomap.evaluation.runner import ScriptedPlayer, play
-    from egomap.evaluation.tables import print_scores, scores_json
+    # Only now, for it brings torch along: bad input is told at once.
+    from egomap.evaluation.tables import print_evaluations
+    from egomap.experiments import evaluate as evaluation
+    from egomap.training.files import write_whole
 
-    results: dict[str, list[EpisodeResult]] = {}
-    for name in agents:
-        env = DoomVectorEnv(
-            min(num_envs, len(worlds) * episodes_per_layout),
-            worlds=worlds,
-            ego_motion_noise=noise,
-            episodes_per_layout=episodes_per_layout,
-            copy=False,
-        )
-        try:
-            with progress_bar(f"{name:8}") as progress:
-                player = ScriptedPlayer(scripted_agent(name), env)
-                results[name] = play(env, player, seed=seed, progress=progress)
-        finally:
-            env.close()
-    print_scores(results)
+    question = evaluation.Question(
+        split,
+        episodes_per_layout,
+        layouts,
+        argmax,
+        checkpoint,
+        evaluation.parse_levels(noise),
+        seed,
+        num_envs,
+    )
+    asked = agents if agents is not None else () if runs else ("random", "planner")
+    found = evaluation.contestants(runs, asked, question, worlds)
+    for warning in evaluation.warnings(found):
+        print(f"Note: {warning}", file=sys.stderr)
+    answer = evaluation.evaluate(found, question, progress_bar)
+    written = [] if out is not None else evaluation.write_into_runs(answer)
     if out is not None:
-        out.write_text(json.dumps(scores_json(results), indent=1) + "\n")
-        print(f"Every episode: {out}")
+        write_whole(out, evaluation.as_text(answer))
+        written = [out]
+    if print_json:
+        print(evaluation.as_text(answer), end="")
+        return 0
+    print_evaluations(answer)
+    for path in written:
+        print(f"Every layout: {path}")
     return 0
 
 
@@ -437,22 +463,28 @@ def _player(name: str, env: DoomVectorEnv, agent: Agent | None) -> Player:
     return NetworkPlayer(agent, env.num_envs)
 
 
-def reproduce(what: tyro.conf.Positional[Literal["smear"]], *, out: Path | None = None) -> int:
-    """Make a figure of the paper again. smear: what resampling a map at every step does to it.
+def reproduce() -> int:
+    """Make the paper's tables and figures again: results, ablation, noise, curves, smear; report writes the page.
+
+    Example: egomap reproduce ablation --budget 20000 --seeds 1
+    """
+    return main(["reproduce", "--help"])
+
+
+def smear(*, out: Path = Path("out/smear")) -> int:
+    """The figure of what resampling a map at every step does to it; no training, a few seconds.
 
     Example: egomap reproduce smear --out out/smear
 
     Args:
-        what: Which figure.
-        out: Folder to write to (default: out/WHAT); it must hold nothing but an earlier run of the same.
+        out: Folder to write to; it must hold nothing but an earlier run of the same.
     """
     from egomap.analysis.smear import FILES, STEPS, reproduce_smear
 
-    folder = out or Path("out") / what
-    others = sorted({path.name for path in folder.iterdir()} - set(FILES)) if folder.exists() else []
-    require(not others, f"{folder} holds other files ({', '.join(others[:3])}); give another folder.")
-    left = reproduce_smear(folder).peak_left
-    print("\n".join(str(folder / name) for name in FILES))
+    others = sorted({path.name for path in out.iterdir()} - set(FILES)) if out.exists() else []
+    require(not others, f"{out} holds other files ({', '.join(others[:3])}); give another folder.")
+    left = reproduce_smear(out).peak_left
+    print("\n".join(str(out / name) for name in FILES))
     world, naive = (float(left["turns", method][-1].mean()) for method in ("world", "naive"))
     print(f"After {STEPS} turns of two degrees the world map keeps {world:.1%} of a landmark's peak,")
     print(f"the naive map {naive:.1%}.")
@@ -498,6 +530,27 @@ def probe(options: tyro.conf.OmitArgPrefixes[ProbeOptions]) -> int:
     return 0
 
 
+def _reproduce(given: list[str]) -> int:
+    """The commands below `reproduce`: each campaign is a dataclass of its options that can `run`."""
+    from egomap.experiments import command
+    from egomap.experiments.report import Report
+
+    chosen = tyro.extras.subcommand_cli_from_dict(
+        {
+            "results": command.Results,
+            "ablation": command.Ablation,
+            "noise": command.Noise,
+            "curves": command.Curves,
+            "smear": smear,
+            "report": Report,
+        },
+        prog="egomap reproduce",
+        description=(reproduce.__doc__ or "").replace("\n    ", "\n"),
+        args=given,
+    )
+    return chosen if isinstance(chosen, int) else chosen.run()
+
+
 def _worlds(
     task: Task | None, size: int | None, items: int | None, scenarios: tuple[str, ...], split: str
 ) -> Worlds:
@@ -510,5 +563,7 @@ def _worlds(
         size is None and items is None, "--size and --items belong to --scenario; --scenarios has its own."
     )
     if len(scenarios) == 1 and Path(scenarios[0]).is_dir():
-        return find_worlds(task=task, scenarios=scenarios[0], split=split)
+        folder = Path(scenarios[0])
+        files = [] if (folder / "manifest.json").exists() else sorted(map(str, folder.glob("*.cfg")))
+        return find_worlds(config=files) if files else find_worlds(task=task, scenarios=folder, split=split)
     return find_worlds(config=scenarios)

@@ -309,7 +309,7 @@ class LearnerSettings:
     clip: float = 0.2
     """How far the ratio of the probabilities may count (ppo)."""
     normalise_advantages: bool = False
-    """Whether advantages are scaled to mean 0 and deviation 1 in each part."""
+    """Whether advantages are brought to mean 0, and to deviation 1 as seen over the latest rollouts."""
 
     def validate(self) -> LearnerSettings:
         """Return self, or raise a ValueError that says which value is out of range."""

@@ -15,6 +15,7 @@ from egomap.config import AgentConfig, LearnerSettings, MapSettings, Task
 from egomap.envs import DoomVectorEnv
 from egomap.presets import FAST_LEARNER
 from egomap.rl.collect import Collector
+from egomap.rl.returns import RunningScale
 from egomap.rl.update import Diverged, make_optimizer, prepare, update
 from egomap.scenarios.dataset import ScenarioSet
 
@@ -132,6 +133,28 @@ def test_a_loss_that_is_no_number_changes_nothing(env: DoomVectorEnv) -> None:
         update(agent.unroll, collector.rollout, optimizer, LearnerSettings(), generator=torch.Generator())
     for name, tensor in agent.state_dict().items():
         assert torch.equal(tensor, before[name])
+
+
+def test_advantages_are_scaled_by_what_many_rollouts_showed(env: DoomVectorEnv) -> None:
+    learner = dataclasses.replace(FAST_LEARNER, epochs=1, minibatches=1)
+    agent = agent_for(env)
+    collector = Collector(env, agent, steps=8)
+    optimizer = make_optimizer(list(agent.parameters()), learner)
+    scale = RunningScale()
+    for _ in range(3):
+        collector.collect()
+        prepare(collector.rollout, learner)
+        raw = collector.rollout.advantage.clone()
+        update(agent.unroll, collector.rollout, optimizer, learner, generator=torch.Generator(), scale=scale)
+        centred = raw - raw.mean()
+        torch.testing.assert_close(
+            collector.rollout.advantage, centred / scale.deviation, atol=1e-5, rtol=1e-4
+        )
+        target = collector.rollout.target
+        torch.testing.assert_close(
+            target, raw + collector.rollout.value
+        )  # values learn from unscaled returns
+    assert scale.weight == pytest.approx(1 - 0.98**3)
 
 
 def test_a_memory_of_ones_own(env: DoomVectorEnv) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egomap.rl.returns import following_values, generalised_advantages, normalise
+from egomap.rl.returns import RunningScale, following_values, generalised_advantages
 
 NO = torch.tensor([[False], [False], [False]])
 
@@ -83,6 +86,18 @@ def test_advantages_are_the_sum_of_their_definition(steps: int, envs: int, seed:
             assert abs(float(found[t, n]) - total) < 1e-12
 
 
-def test_normalised_advantages() -> None:
-    torch.testing.assert_close(normalise(torch.tensor([1.0, 3.0])), torch.tensor([-1.0, 1.0]))
-    assert torch.isfinite(normalise(torch.ones(4))).all()
+def test_a_running_scale_by_hand() -> None:
+    scale = RunningScale(decay=0.5)
+    assert scale.deviation == 1.0
+    scale.add(4.0)
+    assert scale.deviation == pytest.approx(2.0), "the first rollout is not taken for small"
+    scale.add(1.0)  # 0.25 * 4 + 0.5 * 1 = 1.5, of a weight of 0.75
+    assert scale.deviation == pytest.approx(math.sqrt(2.0))
+
+
+def test_a_quiet_rollout_stays_quiet() -> None:
+    scale = RunningScale()
+    for _ in range(50):
+        scale.add(0.01)
+    scale.add(1e-6)
+    assert scale.deviation == pytest.approx(0.1, rel=0.05)

@@ -44,12 +44,46 @@ def print_scores(results: Results) -> None:
     Console().print(table)
 
 
-def scores_json(results: Results) -> dict[str, Any]:
-    """Summary and every episode of each agent; null where there is no figure, for JSON knows no NaN."""
-    return {
-        name: {
-            "summary": {key: None if np.isnan(value) else value for key, value in summary(episodes).items()},
-            "episodes": [episode._asdict() for episode in episodes],
-        }
-        for name, episodes in results.items()
-    }
+def print_evaluations(answer: Mapping[str, Any]) -> None:
+    """A table with one row for each evaluation, and one over seeds if some runs differ in their seed alone."""
+    evaluations, groups = answer["evaluations"], answer["groups"]
+    ours = all(one["scenarios"]["task"] is not None for one in evaluations)
+    title = f"{answer['question']['split']} layouts" if ours else "layouts"
+    rows = [(one["run"] or one["agent"], one) for one in evaluations]
+    _print_summaries(title, "agent or run", rows)
+    if groups:
+        _print_summaries(
+            f"{title}, over seeds",
+            "agent",
+            [(f"{g['agent']}, {len(g['runs'])} seeds", g) for g in groups],
+        )
+
+
+def _print_summaries(title: str, who: str, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    noisy = any(row["noise"] for _, row in rows)
+    seeds = any(row["summary"]["std_over_seeds"] is not None for _, row in rows)
+    heads = [who, *(["noise"] if noisy else []), "mean return", *(["std of seeds"] if seeds else [])]
+    heads += ["95 % interval", "IQM", "solved", "median decisions when solved", "share of optimum"]
+    table = Table(*heads, title=title, title_justify="left")
+    for name, row in rows:
+        found = row["summary"]
+        low, high = found["interval_95"]
+        table.add_row(
+            name,
+            *([f"{row['noise']:g}"] if noisy else []),
+            f"{found['mean_return']:.3f}",
+            *([_figure(found["std_over_seeds"], ".3f")] if seeds else []),
+            f"{low:.3f} to {high:.3f}",
+            f"{found['iqm_return']:.3f}",
+            f"{round(found['success'] * found['episodes'])} of {found['episodes']}",
+            _figure(found["median_decisions_to_success"], ".0f"),
+            _figure(found["share_of_optimum"], ".1%"),
+        )
+    Console().print(table)
+
+
+def _figure(value: float | None, form: str) -> str:
+    return "-" if value is None else f"{value:{form}}"

@@ -10,6 +10,8 @@ but what came next was never seen. `next_value` (N,) is the value of the observa
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -57,6 +59,29 @@ def generalised_advantages(
     return advantages
 
 
-def normalise(advantages: Tensor) -> Tensor:
-    """Advantages with mean 0 and deviation 1 over all of them."""
-    return (advantages - advantages.mean()) / (advantages.std(correction=0) + 1e-8)
+class RunningScale:
+    """How large advantages are, over the latest rollouts.
+
+    Rewards are rare here. In a rollout, and even more so in a part of one, in which nothing happened, advantages are
+    the value's errors alone; brought to deviation 1 on their own they would push the policy as hard as a found item
+    does, and its entropy collapses. Over many rollouts the scale is that of what is worth learning.
+
+    Args:
+        decay: How much of the old scale is left after one rollout.
+    """
+
+    def __init__(self, decay: float = 0.98) -> None:
+        self.decay = decay
+        self.mean_square = 0.0
+        self.weight = 0.0
+        """Of what has been seen so far: 1 - decay^n, so that the first rollouts are not taken for small."""
+
+    def add(self, mean_square: float) -> None:
+        """Take in a rollout whose advantages, less their mean, have this mean square."""
+        self.mean_square = self.decay * self.mean_square + (1 - self.decay) * mean_square
+        self.weight = self.decay * self.weight + (1 - self.decay)
+
+    @property
+    def deviation(self) -> float:
+        """The advantages' deviation over what was taken in."""
+        return math.sqrt(self.mean_square / self.weight) if self.weight else 1.0

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from egomap.agents.agent import AgentOutput
 from egomap.config import LearnerSettings
 from egomap.rl.losses import Loss, a2c_loss, ppo_loss
-from egomap.rl.returns import following_values, generalised_advantages, normalise
+from egomap.rl.returns import RunningScale, following_values, generalised_advantages
 from egomap.rl.rollout import Batch, Rollout
 
 Unroll = Callable[[Mapping[str, Tensor], tuple[Tensor, ...], Tensor], AgentOutput]
@@ -61,7 +61,9 @@ def update(
     settings: LearnerSettings,
     *,
     generator: torch.Generator,
+    scale: RunningScale | None = None,
     average: Callable[[list[nn.Parameter]], None] | None = None,
+    mean_over_ranks: Callable[[float], float] = float,
 ) -> Figures:
     """Learn from one rollout.
 
@@ -71,12 +73,16 @@ def update(
         optimizer: Of the agent's parameters.
         settings: The algorithm.
         generator: Divides the environments into mini-batches.
+        scale: Of the advantages of the rollouts so far, if they are normalised; it takes this one in.
         average: Makes the gradients those of all ranks, before they are scaled.
+        mean_over_ranks: Makes a number the mean over all ranks.
 
     Raises:
         Diverged: The loss or a gradient became NaN or infinite.
     """
     prepare(rollout, settings)
+    if settings.normalise_advantages:
+        _normalise(rollout, scale or RunningScale(), mean_over_ranks)
     losses: list[Loss] = []
     norms: list[Tensor] = []
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
@@ -115,11 +121,17 @@ def update(
     }
 
 
+def _normalise(rollout: Rollout, scale: RunningScale, mean_over_ranks: Callable[[float], float]) -> None:
+    """Bring the rollout's advantages to mean 0, and to deviation 1 as seen over many rollouts."""
+    centred = rollout.advantage - mean_over_ranks(float(rollout.advantage.mean()))
+    scale.add(mean_over_ranks(float(centred.square().mean())))
+    rollout.advantage = centred / (scale.deviation + 1e-8)
+
+
 def _loss(output: AgentOutput, batch: Batch, settings: LearnerSettings) -> Loss:
-    advantage = normalise(batch.advantage) if settings.normalise_advantages else batch.advantage
     common: dict[str, Any] = {
         "action": batch.action,
-        "advantage": advantage,
+        "advantage": batch.advantage,
         "target": batch.target,
         "value_weight": settings.value_weight,
         "entropy_weight": settings.entropy_weight,

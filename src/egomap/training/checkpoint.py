@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from egomap.training.files import write_whole
 
-FORMAT = "egomap checkpoint 1"
+FORMAT = "egomap checkpoint 2"
 KEEP = 2
 """How many of the latest checkpoints stay; the best one stays besides."""
 BEST = "best.safetensors"

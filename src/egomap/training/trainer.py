@@ -26,6 +26,7 @@ from egomap.evaluation.network import NetworkPlayer
 from egomap.evaluation.runner import EpisodeResult, play
 from egomap.evaluation.tables import summary
 from egomap.rl.collect import Collector, EndedEpisode, torch_threads
+from egomap.rl.returns import RunningScale
 from egomap.rl.update import Diverged, make_optimizer, set_learning_rate, update
 from egomap.training.allocator import keep_memory
 from egomap.training.checkpoint import (
@@ -117,6 +118,7 @@ class Trainer:
         torch.manual_seed(config.seed)
         self.agent = build_agent(config.agent, observation_camera(config), extent)
         self._optimizer = make_optimizer(list(self.agent.parameters()), config.learner)
+        self._scale = RunningScale()
         self._shuffle = torch.Generator()
         torch.manual_seed(self._rank_seed())
         self._shuffle.manual_seed(self._rank_seed())
@@ -189,7 +191,9 @@ class Trainer:
             self._optimizer,
             learner,
             generator=self._shuffle,
+            scale=self._scale,
             average=self.ranks.average_gradients,
+            mean_over_ranks=lambda value: self.ranks.sum(value)[0] / self.ranks.world_size,
         )
         learned = time.perf_counter()
         counters.update += 1
@@ -342,6 +346,7 @@ class Trainer:
 
     def _snapshot(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         tensors = module_tensors(self.agent) | optimizer_tensors(self._optimizer)
+        tensors["scale"] = torch.tensor([self._scale.mean_square, self._scale.weight], dtype=torch.float64)
         data = {"counters": self.counters.to_json(), "config": self.config.to_json()}
         return tensors, data
 
@@ -351,6 +356,7 @@ class Trainer:
         self.counters = Counters.from_json(data["counters"])
         load_module(self.agent, tensors, self.run.checkpoints)
         load_optimizer(self._optimizer, tensors)
+        self._scale.mean_square, self._scale.weight = tensors["scale"].tolist()
         positions, rank = tensors["positions"], self.ranks.rank
         if rank < len(positions) and len(positions) == self.ranks.world_size:
             # Copies: torch reads a state from the beginning of its storage, whichever row it is given.

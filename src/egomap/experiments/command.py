@@ -1,0 +1,269 @@
+"""The commands `egomap reproduce results|ablation|noise|curves|report`: their options, and what they do in order.
+
+What comes in: options from the command line. What goes out: an exit code; runs in their folders, and in the output
+folder the data, the table and the figure, made anew whenever a run is finished. Heavy parts are imported late, so
+that bad input and `--help` are quick.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from egomap.config import ScenarioConfig, require
+from egomap.experiments import paper, plan
+from egomap.experiments.plan import AgentName, Row, Scale, TaskName
+
+
+@dataclass(frozen=True, kw_only=True)
+class Campaign:
+    """Options that all experiments share."""
+
+    budget: float = 2e6
+    """Decisions of each training run, 4 frames each (paper: 3e8)."""
+    seeds: int = 3
+    """Runs of each agent (paper: 3)."""
+    size: int | None = None
+    """Cells along each side of the mazes (default: the paper's, 9; ordered items 5)."""
+    jobs: int = 1
+    """Processes at once."""
+    dry_run: bool = False
+    """Show what would be run and how long it would take, and run nothing but a short measurement of speed."""
+    preset: Literal["fast", "paper"] = "fast"
+    """How agents learn: fast, or exactly as in the paper."""
+    train: int = ScenarioConfig.train
+    """Training layouts (paper: 256)."""
+    test: int = ScenarioConfig.test
+    """Held-out layouts (paper: 64)."""
+    train_layouts: int = Scale.train_layouts
+    """Training layouts that are played for the train column."""
+    episodes_per_layout: int = Scale.episodes_per_layout
+    """How often each layout is played for the table."""
+    evaluate_every: float | None = None
+    """Decisions between the evaluations of a curve (default: a tenth of the budget, but at least 1e5)."""
+    runs: Path = Scale.runs
+    """Folder of the run folders; experiments share their runs, and what is finished there is not run again."""
+    out: Path | None = None
+    """Folder for table, figure and data (default: out/EXPERIMENT)."""
+    overwrite: bool = False
+    """Replace the output of an experiment with other options."""
+
+    experiment: ClassVar[str] = ""
+    title: ClassVar[str] = ""
+    paper_frames: ClassVar[int] = paper.RESULTS_FRAMES
+
+    def rows(self, scale: Scale) -> list[Row]:
+        """The rows of the table."""
+        raise NotImplementedError
+
+    def chosen(self) -> dict[str, Sequence[str]]:
+        """Options of this experiment alone, for the command that is printed with its table."""
+        return {}
+
+    def learns(self) -> bool:
+        """Whether anybody is trained, so that the budget matters."""
+        return True
+
+    def scale(self) -> Scale:
+        """The options that say how large it is; a ValueError if one is out of range."""
+        for name, value in (("budget", self.budget), ("evaluate-every", self.evaluate_every or 0)):
+            require(value == int(value), f"{name} must be a whole number; got {value}.")
+        require(self.jobs >= 1, f"jobs must be 1 or more; got {self.jobs}.")
+        return Scale(
+            budget=int(self.budget),
+            seeds=self.seeds,
+            size=self.size,
+            preset=self.preset,
+            train=self.train,
+            test=self.test,
+            train_layouts=min(self.train_layouts, self.train),
+            episodes_per_layout=self.episodes_per_layout,
+            evaluate_every=None if self.evaluate_every is None else int(self.evaluate_every),
+            runs=self.runs,
+        ).validate()
+
+    def run(self) -> int:
+        """Do it; 0, or 2 if some runs failed."""
+        scale = self.scale()
+        rows = self.rows(scale)
+        # Seed by seed, so that there is a whole table, of one seed, as early as possible.
+        jobs = sorted({job: None for row in rows for job in row.jobs}, key=lambda job: job.seed)
+        out = self.out or Path("out") / self.experiment
+        self._require_place(out)
+        from egomap.experiments.state import check
+
+        for job in jobs:
+            check(job)
+        if self.dry_run:
+            from egomap.experiments.dry_run import show_plan
+
+            show_plan(jobs, scale, at_once=self.jobs)
+            return 0
+        from egomap.experiments.campaign import folder_lock, run_jobs
+
+        with folder_lock(scale.runs):
+            failures = run_jobs(jobs, at_once=self.jobs, on_finished=lambda: self.write(rows, scale, out))
+        text = self.write(rows, scale, out)
+        print(text)
+        print("\n".join(str(out / name) for name in self._files()))
+        for failure in failures:
+            print(f"Failed: {failure.job.name}: {failure.reason} (see {failure.job.log})", file=sys.stderr)
+        require(
+            not failures,
+            f"{len(failures)} of {len(jobs)} runs failed, the table is of the others; the same command tries again.",
+        )
+        return 0
+
+    def write(self, rows: Sequence[Row], scale: Scale, out: Path) -> str:
+        """Data, table and figure of what is finished; returns the Markdown."""
+        from egomap.experiments.figures import picture
+        from egomap.experiments.gather import gather
+        from egomap.experiments.render import markdown, table_csv
+        from egomap.training.files import write_whole
+
+        data = gather(
+            self.experiment, self.title, rows, scale, command=self.command(), paper_frames=self.paper_frames
+        )
+        out.mkdir(parents=True, exist_ok=True)
+        text = markdown(data)
+        write_whole(out / f"{self.experiment}.json", json.dumps(data, indent=1) + "\n")
+        write_whole(out / f"{self.experiment}.md", text)
+        write_whole(out / f"{self.experiment}.csv", table_csv(data))
+        for kind in ("png", "svg"):
+            write_whole(out / f"{self.experiment}.{kind}", picture(data, kind))
+        return text
+
+    def command(self) -> str:
+        """The command that gives this very table, wherever it puts it."""
+        words = ["egomap", "reproduce", self.experiment]
+        if self.learns():
+            words += ["--budget", f"{int(self.budget)}"]
+        words += ["--seeds", f"{self.seeds}"]
+        for name, default in (
+            ("size", None),
+            ("preset", "fast"),
+            ("train", ScenarioConfig.train),
+            ("test", ScenarioConfig.test),
+            ("train_layouts", Scale.train_layouts),
+            ("episodes_per_layout", Scale.episodes_per_layout),
+            ("evaluate_every", None),
+        ):
+            value = getattr(self, name)
+            if value != default:
+                words += [f"--{name.replace('_', '-')}", _plain(value)]
+        for name, values in self.chosen().items():
+            words += [f"--{name}", *values]
+        return " ".join(words)
+
+    def _files(self) -> list[str]:
+        return [f"{self.experiment}.{kind}" for kind in ("md", "csv", "json", "png", "svg")]
+
+    def _require_place(self, out: Path) -> None:
+        others = sorted({path.name for path in out.iterdir()} - set(self._files())) if out.exists() else []
+        require(
+            not others, f"{out} holds other files ({', '.join(others[:3])}); give another folder by --out."
+        )
+        kept = out / f"{self.experiment}.json"
+        if kept.exists() and not self.overwrite:
+            made = read_data(kept)["command"]
+            require(
+                made == self.command(),
+                f"{out} holds the output of `{made}`; give another folder by --out, or --overwrite.",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results(Campaign):
+    """The main table: Random, GRU, Neural Map, EgoMap and the Planner on four tasks, training and held-out mazes.
+
+    Example: egomap reproduce results --budget 4e5 --seeds 3 --size 5 --tasks labyrinth find-return
+    """
+
+    tasks: tuple[TaskName, ...] = plan.TASK_NAMES
+    """Which tasks."""
+    agents: tuple[AgentName, ...] = tuple(plan.AGENTS)
+    """Which agents."""
+
+    experiment: ClassVar[str] = "results"
+    title: ClassVar[str] = "Results: agents on tasks"
+
+    def rows(self, scale: Scale) -> list[Row]:
+        """Agents on tasks."""
+        require(bool(self.tasks and self.agents), "give at least one task and one agent.")
+        return plan.results(scale, self.tasks, self.agents)
+
+    def learns(self) -> bool:
+        """Whether one of the agents does."""
+        return not {"random", "planner"}.issuperset(self.agents)
+
+    def chosen(self) -> dict[str, Sequence[str]]:
+        """Tasks and agents, where they are not all."""
+        found: dict[str, Sequence[str]] = {}
+        if self.tasks != plan.TASK_NAMES:
+            found["tasks"] = self.tasks
+        if self.agents != tuple(plan.AGENTS):
+            found["agents"] = self.agents
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curves(Results):
+    """Learning curves: held-out return over decisions and over wall time, with a band over seeds.
+
+    The runs are those of `results` with the same options. Example: egomap reproduce curves --budget 4e5 --size 5
+    """
+
+    experiment: ClassVar[str] = "curves"
+    title: ClassVar[str] = "Curves: held-out return during training"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ablation(Campaign):
+    """The ablation table: EgoMap with parts switched off, and the GRU baseline, on find-return.
+
+    Example: egomap reproduce ablation --budget 20000 --seeds 1
+    """
+
+    experiment: ClassVar[str] = "ablation"
+    title: ClassVar[str] = "Ablations of EgoMap"
+    paper_frames: ClassVar[int] = paper.ABLATION_FRAMES
+
+    def rows(self, scale: Scale) -> list[Row]:
+        """The seven rows."""
+        return plan.ablation(scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noise(Campaign):
+    """The noise table: EgoMap trained with ten levels of ego-motion noise, and the GRU baseline, on find-return.
+
+    Example: egomap reproduce noise --budget 2e6 --seeds 3 --size 5
+    """
+
+    experiment: ClassVar[str] = "noise"
+    title: ClassVar[str] = "Noise on the ego-motion"
+    paper_frames: ClassVar[int] = paper.NOISE_FRAMES
+
+    def rows(self, scale: Scale) -> list[Row]:
+        """Ten levels and the baseline."""
+        return plan.noise(scale)
+
+
+def _plain(value: object) -> str:
+    return str(int(value)) if isinstance(value, float) else str(value)
+
+
+def read_data(path: Path) -> dict[str, Any]:
+    """The data of an experiment; a ValueError if the file is something else."""
+    from egomap.experiments.gather import FORMAT
+
+    try:
+        data = json.loads(path.read_text())
+        require(data["format"] == FORMAT, f"its format is {data['format']!r}, not {FORMAT!r}")
+        return data
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is not the data of an experiment of this version: {error}.") from error

@@ -1,0 +1,92 @@
+"""How far the jobs of an experiment are, read from their folders: nothing is remembered elsewhere.
+
+What comes in: a `Job`. What goes out: what it still needs (its next command), how far its training is, how fast it
+was. So a campaign can be killed at any moment, and the next one knows what is left.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from egomap.config import require
+from egomap.experiments.evaluate import read_evaluation
+from egomap.experiments.plan import Job, evaluate_command, train_command
+from egomap.training.checkpoint import checkpoints
+from egomap.training.metrics import COLUMNS, read_metrics
+from egomap.training.run import open_run
+
+SPLITS = ("test", "train")
+EPISODE = 525
+"""Decisions until the time-out."""
+TAIL = 4096
+"""Bytes; more than two rows of metrics have."""
+
+
+class Progress(NamedTuple):
+    """How far a job's training is."""
+
+    decisions: int = 0
+    seconds: float = 0.0
+    """Of all its sessions, evaluations included."""
+    mean_return: float | None = None
+
+
+def check(job: Job) -> None:
+    """A ValueError if the job's folder holds something else."""
+    if job.config is None or not (job.folder / "config.json").exists():
+        return
+    own = open_run(job.folder)[1]
+    require(
+        own == job.config,
+        f"{job.folder} holds a run with other settings; give another folder by --runs, or move it away.",
+    )
+
+
+def trained(job: Job) -> bool:
+    """Whether there is nothing left to learn: the checkpoint at the end of the budget is written."""
+    if job.config is None:
+        return True
+    done = checkpoints(job.folder / "checkpoints")
+    return bool(done) and int(done[0].stem.removeprefix("step-")) >= job.config.budget
+
+
+def next_command(job: Job) -> list[str] | None:
+    """What has to be done next; None if the job is finished."""
+    if not trained(job):
+        return train_command(job)
+    for split in SPLITS:
+        if not job.scores(split).exists():
+            return evaluate_command(job, split)
+    return None
+
+
+def progress(job: Job) -> Progress:
+    """How far its training is, by the last whole row of its metrics; of a long file only the end is read."""
+    try:
+        with open(job.folder / "metrics.csv", "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+            lines = file.read().decode().split("\n")[:-1]
+    except OSError:
+        return Progress()
+    row = dict(zip(COLUMNS, lines[-1].split(","), strict=False)) if lines else {}
+    if not row.get("decisions", "").isdecimal():  # the head of the table
+        return Progress()
+    score = float(row["mean_return"]) if row["mean_return"] else None
+    return Progress(int(row["decisions"]), float(row["seconds"]), score)
+
+
+def scores(job: Job, split: str) -> dict[str, Any] | None:
+    """The evaluation of the finished agent, if there is one."""
+    path = job.scores(split)
+    return read_evaluation(path)["evaluations"][0] if path.exists() else None
+
+
+def curve(job: Job) -> list[tuple[int, float, float]]:
+    """(decisions, seconds, held-out return) of each evaluation during training."""
+    rows = read_metrics(job.folder / "metrics.csv")
+    return [
+        (int(row["decisions"]), float(row["seconds"]), float(row["test_return"]))
+        for row in rows
+        if row["test_return"]
+    ]

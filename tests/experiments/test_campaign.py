@@ -1,0 +1,146 @@
+"""A whole small campaign with real processes: killed, gone on with, refused where it must be."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from egomap.cli import main
+from egomap.experiments.campaign import folder_lock
+from envs.helpers import eventually, processes_of
+
+SMALL = ("--budget", "4096", "--seeds", "1", "--size", "3", "--train", "2", "--test", "2")
+CAMPAIGN = ("reproduce", "results", *SMALL, "--tasks", "labyrinth", "--agents", "random", "gru")
+
+
+def arguments(folder: Path) -> list[str]:
+    return [*CAMPAIGN, "--runs", str(folder / "runs"), "--out", str(folder / "out")]
+
+
+def times(folder: Path, pattern: str) -> dict[str, int]:
+    """When each file was written."""
+    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in folder.glob(pattern)}
+
+
+@pytest.mark.timeout(600)
+def test_killed_and_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs, out = tmp_path / "runs", tmp_path / "out"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "egomap", *arguments(tmp_path)],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        # Random is scored and its table written; trainings are under way.
+        under_way = lambda: (out / "results.md").exists() and any(runs.glob("*/metrics.csv"))  # noqa: E731
+        assert eventually(lambda: under_way() or process.poll() is not None, 300)
+        assert process.poll() is None
+        # Nobody else may work there meanwhile.
+        assert main(arguments(tmp_path)) == 2
+        assert "another `egomap reproduce` is at work in" in capsys.readouterr().err
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert eventually(lambda: not processes_of(runs), 5), "children outlived the campaign"
+    finished = times(runs, "**/final-*.json")
+    assert len(finished) == 2
+
+    assert main(arguments(tmp_path)) == 0
+    table = capsys.readouterr().out
+    assert finished.items() <= times(runs, "**/final-*.json").items(), "something was done twice"
+    assert len(times(runs, "**/final-*.json")) == 4
+    assert {path.name for path in out.iterdir()} == {
+        f"results.{kind}" for kind in ("md", "csv", "json", "png", "svg")
+    }
+    found = json.loads((out / "results.json").read_text())
+    assert [(row["agent"], row["ours"]["test"]["runs"]) for row in found["rows"]] == [
+        ("Random", 1),
+        ("GRU", 1),
+    ]
+    assert [len(row["curves"][0]) for row in found["rows"][1:]] == [1]
+    assert "| labyrinth | 3 x 3 | GRU | 16 384 / 1.2 billion |" in table
+
+    # Once more: nothing is run, and the files are the same.
+    everything, text = times(runs, "*/**/*.*"), (out / "results.json").read_text()
+    assert main(arguments(tmp_path)) == 0
+    assert times(runs, "*/**/*.*") == everything and (out / "results.json").read_text() == text
+    capsys.readouterr()
+    assert main([*arguments(tmp_path), "--dry-run"]) == 0
+    plan = capsys.readouterr().out
+    assert plan.count("finished") == 2 and "0 s at most" in plan
+
+    # Other options do not replace the table, and other settings do not go on with a run.
+    other = [*arguments(tmp_path), "--seeds", "2"]
+    assert main(other) == 2
+    assert "holds the output of `egomap reproduce results --budget 4096 --seeds 1" in capsys.readouterr().err
+    config = next(runs.glob("fast-gru*/config.json"))
+    config.write_text(config.read_text().replace('"checkpoint_every": 50000', '"checkpoint_every": 60000'))
+    assert main(arguments(tmp_path)) == 2
+    assert "holds a run with other settings" in capsys.readouterr().err
+
+
+def test_asked_to_stop(tmp_path: Path) -> None:
+    """SIGTERM, like Ctrl-C: the training ends after its update and leaves a checkpoint."""
+    runs = tmp_path / "runs"
+    command = [*arguments(tmp_path), "--budget", "100000000", "--agents", "gru"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "egomap", *command],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        begun = lambda: any(path.read_text().count("\n") > 1 for path in runs.glob("*/metrics.csv"))  # noqa: E731
+        assert eventually(lambda: begun() or process.poll() is not None, 200)
+        process.terminate()
+        stdout, stderr = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130 and stdout == ""
+    assert stderr.endswith("Stopped.\n") and "Traceback" not in stderr
+    assert len(list(runs.glob("*/checkpoints/step-*.safetensors"))) == 1
+    assert eventually(lambda: not processes_of(runs), 5)
+
+
+def test_a_run_that_fails_does_not_stop_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = tmp_path / "runs" / "fast-gru-labyrinth-3-2-2-b4096-s0"
+    job.mkdir(parents=True)
+    (job / "letter.txt").write_text("mine")
+    campaign = [
+        "reproduce",
+        "results",
+        *SMALL,
+        "--tasks",
+        "labyrinth",
+        "--agents",
+        "gru",
+        "random",
+        "--jobs",
+        "2",
+    ]
+    assert main([*campaign, "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]) == 2
+    told = capsys.readouterr().err
+    assert f"Failed: {job.name}: exit code 2: {job} holds other files" in told
+    assert "1 of 2 runs failed, the table is of the others; the same command tries again." in told
+    rows = json.loads((tmp_path / "out" / "results.json").read_text())["rows"]
+    assert [row["ours"]["test"] is None for row in rows] == [True, False]
+
+
+def test_one_campaign_at_a_time(tmp_path: Path) -> None:
+    with folder_lock(tmp_path):
+        with pytest.raises(ValueError, match="another `egomap reproduce` is at work"):
+            with folder_lock(tmp_path):
+                pass
+    with folder_lock(tmp_path):
+        pass

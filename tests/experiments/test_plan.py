@@ -1,0 +1,136 @@
+"""The plans of the paper's experiments: which rows and runs, and that their commands give the very configs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from egomap.cli import TrainFlags
+from egomap.config import MapSettings
+from egomap.experiments import paper, plan
+from egomap.experiments.command import Ablation, Campaign, Curves, Noise, Results
+from egomap.experiments.dry_run import clock
+from egomap.experiments.plan import Scale, train_command
+from egomap.experiments.speed import GUESSED_START, Speed, of_rows, seconds_left
+from egomap.scenarios.dataset import generate
+
+CAMPAIGNS: list[Campaign] = [Results(), Ablation(), Noise(), Curves(preset="paper", size=5, budget=1e4)]
+
+
+@pytest.mark.parametrize("campaign", CAMPAIGNS, ids=lambda campaign: campaign.experiment)
+def test_commands_give_the_planned_configs(campaign: Campaign) -> None:
+    """What the child process makes of its flags is what the plan expects to find in the folder."""
+    learners = [job for row in campaign.rows(campaign.scale()) for job in row.jobs if job.config is not None]
+    assert learners
+    import tyro
+
+    for job in learners:
+        arguments = train_command(job)[1:]
+        flags = tyro.cli(TrainFlags, args=arguments, default=TrainFlags.of(arguments))
+        assert flags.config() == job.config
+        assert (flags.run, flags.auto_resume) == (job.folder, True)
+
+
+def test_sets_with_other_numbers_of_layouts(tmp_path: Path) -> None:
+    scale = Scale(budget=10, seeds=1, size=3, train=3, test=2, runs=tmp_path)
+    job = plan.ablation(scale)[0].jobs[0]
+    generate(job.scenario, scale.set_folder(job.scenario))
+    import tyro
+
+    arguments = train_command(job)[1:]
+    flags = tyro.cli(TrainFlags, args=arguments, default=TrainFlags.of(arguments))
+    assert flags.config() == job.config
+    assert (job.scenario.train, job.scenario.test) == (3, 2)
+
+
+def test_rows_of_the_paper() -> None:
+    scale = Scale(budget=2_000_000, seeds=3)
+    rows = plan.results(scale, plan.TASK_NAMES, tuple(plan.AGENTS))
+    assert len(rows) == 20 and all(len(row.jobs) == 3 for row in rows)
+    assert {(row.task, row.jobs[0].scenario.size, row.jobs[0].scenario.items) for row in rows} == {
+        ("4-item", 5, 4),
+        ("6-item", 5, 6),
+        ("find-return", 9, 4),
+        ("labyrinth", 9, 4),
+    }
+    rows = plan.ablation(scale)
+    assert [row.label for row in rows] == list(paper.ABLATION)
+    configs = [row.jobs[0].config for row in rows]
+    assert [config and config.agent.kind for config in configs] == ["gru"] + ["egomap"] * 6
+    maps = [config.agent.map for config in configs[1:] if config is not None]
+    assert len(set(maps)) == 6 and maps[4] == MapSettings()
+    assert [row.noise for row in plan.noise(scale)] == [*paper.NOISE, 0.0]
+    assert [job.config and job.config.env.ego_motion_noise for job in plan.noise(scale)[3].jobs] == [0.06] * 3
+
+
+def test_every_job_has_a_folder_of_its_own_and_experiments_share_them() -> None:
+    scale = Scale(budget=1000, seeds=2)
+    jobs = [
+        job
+        for rows in (
+            plan.results(scale, plan.TASK_NAMES, tuple(plan.AGENTS)),
+            plan.ablation(scale),
+            plan.noise(scale),
+        )
+        for row in rows
+        for job in row.jobs
+    ]
+    by_name = {job.name: job for job in jobs}
+    assert all(by_name[job.name] == job for job in jobs)
+    # 20 rows; of the ablations the baseline and EgoMap are among them; of the noise the baseline and no noise.
+    assert len(by_name) == 2 * (20 + 5 + 9)
+
+
+def test_curves_are_evaluated_not_too_often() -> None:
+    assert Scale(budget=20_000, seeds=1).spacing == 0
+    assert Scale(budget=400_000, seeds=1).spacing == 100_000
+    assert Scale(budget=5_000_000, seeds=1).spacing == 500_000
+    assert Scale(budget=20_000, seeds=1, evaluate_every=5000).spacing == 5000
+
+
+def test_the_printed_command_is_the_whole_truth() -> None:
+    assert Ablation(budget=2e4, seeds=1).command() == "egomap reproduce ablation --budget 20000 --seeds 1"
+    some = Results(budget=1e6, size=5, tasks=("labyrinth",), agents=("gru",), jobs=2, evaluate_every=1e5)
+    assert some.command() == (
+        "egomap reproduce results --budget 1000000 --seeds 3 --size 5 --evaluate-every 100000 "
+        "--tasks labyrinth --agents gru"
+    )
+    assert Results(agents=("random", "planner")).command() == (
+        "egomap reproduce results --seeds 3 --agents random planner"
+    )
+
+
+@pytest.mark.parametrize(
+    ("campaign", "told"),
+    [
+        (Ablation(budget=0), "budget must be 1 or more; got 0"),
+        (Ablation(budget=0.5), "budget must be a whole number"),
+        (Ablation(seeds=0), "seeds must be 1 or more"),
+        (Ablation(jobs=0), "jobs must be 1 or more"),
+        (Ablation(size=2), "size must be 3 to 21"),
+        (Results(tasks=()), "at least one task"),
+        (Ablation(train_layouts=0), "train-layouts"),
+    ],
+)
+def test_refused(campaign: Campaign, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        campaign.run()
+
+
+def test_estimates(tmp_path: Path) -> None:
+    rows = [
+        {"decisions_per_second": "1000", "collect_seconds": "1.0", "update_seconds": "1.0"},
+        {"decisions_per_second": "500", "collect_seconds": "1.5", "update_seconds": "0.5"},
+    ]
+    speed = of_rows(rows, "by hand")
+    assert speed == Speed(3000 / 4, 3000 / 2.5, "by hand", GUESSED_START)
+    scale = Scale(budget=750_000, seeds=1, runs=tmp_path)  # evaluated every 100 000: 8 times
+    job = plan.ablation(scale)[0].jobs[0]
+    evaluation = 64 * 525 / 1200
+    expected = 10 + 1000 + 8 * evaluation + 2 * (10 + evaluation)
+    assert seconds_left(job, {"gru": speed}) == pytest.approx(expected)
+
+
+def test_clock() -> None:
+    assert [clock(s) for s in (12, 150, 3660, 200_000)] == ["12 s", "2 min", "1 h 01 min", "2 d 7 h"]
