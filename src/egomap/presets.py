@@ -24,7 +24,7 @@ FAST_LEARNER = LearnerSettings(
     normalise_advantages=True,
 )
 
-FAST = TrainConfig(learner=FAST_LEARNER)
+FAST = TrainConfig(agent=AgentConfig(map=MapSettings(write_gradient_steps=0)), learner=FAST_LEARNER)
 """Recurrent PPO with settings chosen for learning per hour on two cores (docs/training.md)."""
 
 QUICK = replace(

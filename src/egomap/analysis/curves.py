@@ -21,13 +21,13 @@ def plot_run(path: Path, *, title: str, levels: dict[str, float] | None = None) 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    decisions, returns = curve(path, "mean_return")
-    require(bool(decisions), f"{path} has no finished episode to draw yet.")
+    trained, tested = curve(path, "mean_return"), curve(path, "test_return")
+    require(bool(trained[0] or tested[0]), f"{path} has no finished episode to draw yet.")
     figure = Figure(figsize=(7, 4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    axes.plot(decisions, returns, color="#7aa6c2", linewidth=1.5, label="training, mean of 100 episodes")
-    axes.plot(*curve(path, "test_return"), "o-", color="#1f4e79", label="held-out mazes")
+    axes.plot(*trained, color="#7aa6c2", linewidth=1.5, label="training, mean of 100 episodes")
+    axes.plot(*tested, "o-", color="#1f4e79", label="held-out mazes")
     for (name, level), style in zip((levels or {}).items(), ("--", ":", "-."), strict=False):
         axes.axhline(level, color="#666666", linestyle=style, linewidth=1, label=f"{name} ({level:.2f})")
     axes.set_xlabel("decisions (4 frames each)")
