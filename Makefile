@@ -16,7 +16,7 @@ train: setup
 	$(BIN)/egomap train --preset quick --run runs/quick --auto-resume
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 lint: setup
 	$(BIN)/ruff check .

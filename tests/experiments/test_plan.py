@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from egomap.cli import TrainFlags
-from egomap.config import MapSettings
 from egomap.experiments import paper, plan
 from egomap.experiments.command import Ablation, Campaign, Curves, Noise, Results
 from egomap.experiments.dry_run import clock
 from egomap.experiments.plan import Scale, train_command
 from egomap.experiments.speed import GUESSED_START, Speed, of_rows, seconds_left
+from egomap.presets import preset
 from egomap.scenarios.dataset import generate
 
 CAMPAIGNS: list[Campaign] = [Results(), Ablation(), Noise(), Curves(preset="paper", size=5, budget=1e4)]
@@ -59,7 +59,7 @@ def test_rows_of_the_paper() -> None:
     configs = [row.jobs[0].config for row in rows]
     assert [config and config.agent.kind for config in configs] == ["gru"] + ["egomap"] * 6
     maps = [config.agent.map for config in configs[1:] if config is not None]
-    assert len(set(maps)) == 6 and maps[4] == MapSettings()
+    assert len(set(maps)) == 6 and maps[4] == preset("fast").agent.map
     assert [row.noise for row in plan.noise(scale)] == [*paper.NOISE, 0.0]
     assert [job.config and job.config.env.ego_motion_noise for job in plan.noise(scale)[3].jobs] == [0.06] * 3
 

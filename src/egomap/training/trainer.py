@@ -231,7 +231,8 @@ class Trainer:
 
     def _tell(self, row: dict[str, float]) -> None:
         if self._on_progress is not None:
-            left = (self.config.budget - self.counters.decisions) / max(row["decisions_per_second"], 1e-9)
+            to_do = max(0, self.config.budget - self.counters.decisions)
+            left = to_do / max(row["decisions_per_second"], 1e-9)
             self._on_progress(Progress(self.counters.decisions, self.config.budget, row, left))
 
     # -- worlds ---------------------------------------------------------------------------------------------
