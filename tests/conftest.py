@@ -18,6 +18,10 @@ from egomap.scenarios.dataset import ScenarioSet, generate
 
 # Read by OpenMP when torch loads it: threads that wait must not spin while other processes want the cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# The authors' own files are not part of this project; where they lie beside it, they are tested against.
+_AUTHORS = Path(__file__).resolve().parents[2] / "shared" / "reference-scenarios"
+if _AUTHORS.is_dir():
+    os.environ.setdefault("EGOMAP_REFERENCE_SCENARIOS", str(_AUTHORS))
 settings.register_profile("deterministic", derandomize=True, deadline=None, database=None)
 settings.load_profile("deterministic")
 
