@@ -159,11 +159,6 @@ def alive(pid: int) -> bool:
         return False
 
 
-def shared_memory() -> set[str]:
-    """The names that ViZDoom has in the shared memory of this machine."""
-    return {name for name in os.listdir("/dev/shm") if name.startswith("ViZDoom")}
-
-
 def processes_of(folder: Path) -> list[int]:
     """Every process that has `folder` in its command line."""
     found = []

@@ -2,7 +2,7 @@
 
 What comes in: observations as the environments give them (rgb, depth, pose, ego_motion), the memory's opaque
 state, and where episodes start. What goes out: actions with their log-probability and value (`step`), or
-logits and values of a sequence (`unroll`, also `forward`, which DistributedDataParallel wraps). Paper: figure
+logits and values of a sequence (`unroll`, also `forward`, which wrappers of torch call). Paper: figure
 of the architectures, appendix. Wiring only: the mathematics is in `perception`, `egomap.memory` and `heads`.
 """
 

@@ -14,8 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -25,6 +24,7 @@ from egomap.agents import Agent, build_agent, log_prob
 from egomap.config import NUM_ACTIONS, OBSERVATION_HEIGHT, OBSERVATION_WIDTH, AgentConfig, AgentKind, Camera
 from egomap.geometry import compose
 from egomap.memory import MemoryInputs, MemoryState, native, reset_state
+from egomap.rl.collect import torch_threads
 from egomap.training.allocator import keep_memory
 
 AT_LEAST = {"memory.steps_over_unroll": 5.0}
@@ -129,17 +129,6 @@ class _MemoryAlone:
     def _back(self, output: Tensor) -> None:
         self.inputs.features.grad = None
         output.backward(self.grad)
-
-
-@contextmanager
-def torch_threads(count: int) -> Iterator[None]:
-    """Within the block torch computes with `count` threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def measure_memory(

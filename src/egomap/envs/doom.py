@@ -26,7 +26,7 @@ from egomap.config import (
 )
 from egomap.envs.episodes import Episode, episode_seed
 from egomap.envs.rendering import render_mode as rendering_of
-from egomap.envs.simulator import ObservationRow, Simulator
+from egomap.envs.simulator import Simulator, blank_observation
 from egomap.envs.worlds import PathLike, World, Worlds, worlds_of_files, worlds_of_set
 from egomap.scenarios import dataset
 
@@ -165,7 +165,7 @@ class DoomEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
         if self._simulator is None:
             keep = self.render_mode is not None
             self._simulator = Simulator(self.worlds, self.settings, keep_screen=keep)
-        self._observation, row = self._blank()
+        self._observation, row = blank_observation()
         self._simulator.reset(Episode(int(layout), episode_seed(entropy, int(layout))), row)
         self._running = True
         return self._observation, self._simulator.info()
@@ -178,7 +178,7 @@ class DoomEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
         require(self._running, "the episode is over (or none was begun): call reset() first.")
         if not self.action_space.contains(action):
             raise ValueError(f"action must be 0 to {NUM_ACTIONS - 1}; got {action!r}.")
-        observation, row = self._blank()
+        observation, row = blank_observation()
         reward, terminated, truncated = simulator.step(int(action), row)
         if terminated or truncated:
             self._running = False
@@ -200,14 +200,3 @@ class DoomEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):
         if self._simulator is None:
             raise ValueError("no episode was begun: call reset() first.")
         return self._simulator
-
-    @staticmethod
-    def _blank() -> tuple[dict[str, np.ndarray], ObservationRow]:
-        height, width = OBSERVATION_HEIGHT, OBSERVATION_WIDTH
-        row = ObservationRow(
-            np.empty((height, width, 3), np.uint8),
-            np.empty((height, width), np.float32),
-            np.empty(3, np.float32),
-            np.empty(3, np.float32),
-        )
-        return {**row._asdict(), "rgb": row.rgb.transpose(2, 0, 1)}, row

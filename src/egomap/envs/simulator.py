@@ -37,6 +37,17 @@ class ObservationRow(NamedTuple):
     """(3,) float32."""
 
 
+def blank_observation() -> tuple[dict[str, np.ndarray], ObservationRow]:
+    """Fresh arrays for one observation, by name as the environments give them, and as the row to write into."""
+    row = ObservationRow(
+        np.empty((OBSERVATION_HEIGHT, OBSERVATION_WIDTH, 3), np.uint8),
+        np.empty((OBSERVATION_HEIGHT, OBSERVATION_WIDTH), np.float32),
+        np.empty(3, np.float32),
+        np.empty(3, np.float32),
+    )
+    return {**row._asdict(), "rgb": row.rgb.transpose(2, 0, 1)}, row
+
+
 class Outcome(NamedTuple):
     """What one decision led to."""
 

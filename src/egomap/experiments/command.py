@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +18,11 @@ from typing import Any, ClassVar, Literal
 from egomap.config import ScenarioConfig, require
 from egomap.experiments import paper, plan
 from egomap.experiments.plan import AgentName, Row, Scale, TaskName
+from egomap.training.files import read_versioned
 
 
 @dataclass(frozen=True, kw_only=True)
-class Campaign:
+class Campaign(ABC):
     """Options that all experiments share."""
 
     budget: float = 2e6
@@ -56,9 +58,9 @@ class Campaign:
     title: ClassVar[str] = ""
     paper_frames: ClassVar[int] = paper.RESULTS_FRAMES
 
+    @abstractmethod
     def rows(self, scale: Scale) -> list[Row]:
         """The rows of the table."""
-        raise NotImplementedError
 
     def chosen(self) -> dict[str, Sequence[str]]:
         """Options of this experiment alone, for the command that is printed with its table."""
@@ -261,9 +263,4 @@ def read_data(path: Path) -> dict[str, Any]:
     """The data of an experiment; a ValueError if the file is something else."""
     from egomap.experiments.gather import FORMAT
 
-    try:
-        data = json.loads(path.read_text())
-        require(data["format"] == FORMAT, f"its format is {data['format']!r}, not {FORMAT!r}")
-        return data
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is not the data of an experiment of this version: {error}.") from error
+    return read_versioned(path, FORMAT, "the data of an experiment")

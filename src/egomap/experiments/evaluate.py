@@ -24,7 +24,7 @@ from egomap.evaluation.scores import layout_scores, summarise
 from egomap.experiments.optimum import Bar, optima
 from egomap.rl.collect import torch_threads
 from egomap.scenarios.layout import canonical, sha256
-from egomap.training.files import write_whole
+from egomap.training.files import read_versioned, write_whole
 from egomap.training.run import RunFolder, load_agent, open_run, worlds_of
 
 FORMAT = "egomap evaluation 1"
@@ -196,12 +196,7 @@ def as_text(answer: dict[str, Any]) -> str:
 
 def read_evaluation(path: Path) -> dict[str, Any]:
     """An answer that was written; a ValueError if the file is something else."""
-    try:
-        answer = json.loads(path.read_text())
-        require(answer["format"] == FORMAT, f"its format is {answer['format']!r}, not {FORMAT!r}")
-        return answer
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is no evaluation of this version: {error}.") from error
+    return read_versioned(path, FORMAT, "an evaluation")
 
 
 def parse_levels(text: str) -> tuple[float, ...]:

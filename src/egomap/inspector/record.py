@@ -13,9 +13,9 @@ import numpy as np
 
 from egomap.agents.agent import Agent
 from egomap.agents.scripted import ScriptedKind, scripted_agent
-from egomap.config import OBSERVATION_HEIGHT, OBSERVATION_WIDTH, EnvSettings, require
+from egomap.config import EnvSettings, require
 from egomap.envs.episodes import Episode, episode_seed
-from egomap.envs.simulator import ObservationRow, Simulator
+from egomap.envs.simulator import Simulator, blank_observation
 from egomap.envs.worlds import World, Worlds
 from egomap.inspector.mind import Mind, Thought
 from egomap.inspector.recording import Outcome, Recording
@@ -130,7 +130,7 @@ class Stage:
             self._simulator = Simulator(self.worlds, self.settings)
         simulator, world = self._simulator, self.worlds[layout]
         episode = Episode(layout, episode_seed(seed, layout, 0))
-        observation, row = _blank()
+        observation, row = blank_observation()
         simulator.reset(episode, row)
         driver.begin(world, episode.seed)
         if mind is not None:
@@ -154,7 +154,7 @@ class Stage:
                 kept[name].append(array)
             kept["true_pose"].append(true_pose)
             kept["action"].append(action)
-            observation, row = _blank()
+            observation, row = blank_observation()
             reward, terminated, truncated = simulator.step(action, row)
             require(not simulator.interrupted, "the engine died in mid-episode; please try again.")
             kept["reward"].append(reward)
@@ -202,13 +202,3 @@ def driver_of(kind: str, *, deterministic: bool = False, frame_skip: int = EnvSe
 def mind_of(agent: Agent | None) -> Mind | None:
     """A mind for an agent; None for none."""
     return None if agent is None else Mind(agent)
-
-
-def _blank() -> tuple[dict[str, np.ndarray], ObservationRow]:
-    row = ObservationRow(
-        np.empty((OBSERVATION_HEIGHT, OBSERVATION_WIDTH, 3), np.uint8),
-        np.empty((OBSERVATION_HEIGHT, OBSERVATION_WIDTH), np.float32),
-        np.empty(3, np.float32),
-        np.empty(3, np.float32),
-    )
-    return {**row._asdict(), "rgb": row.rgb.transpose(2, 0, 1)}, row

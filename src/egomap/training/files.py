@@ -1,9 +1,13 @@
-"""Files that are written whole or not at all: to a temporary name, flushed, renamed."""
+"""Files that are written whole or not at all (to a temporary name, flushed, renamed), and read with suspicion."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
+
+from egomap.config import require
 
 
 def write_whole(path: Path, data: bytes | str) -> None:
@@ -19,6 +23,16 @@ def write_whole(path: Path, data: bytes | str) -> None:
         scratch.unlink(missing_ok=True)
         raise
     flush_folder(path.parent)
+
+
+def read_versioned(path: Path, version: str, what: str) -> dict[str, Any]:
+    """A JSON file of ours whose `format` is `version`; a ValueError that calls it `what` if it is something else."""
+    try:
+        data: dict[str, Any] = json.loads(path.read_text())
+        require(data["format"] == version, f"its format is {data['format']!r}, not {version!r}")
+        return data
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is not {what} of this version: {error}.") from error
 
 
 def flush_folder(folder: Path) -> None:
