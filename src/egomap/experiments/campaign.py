@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from egomap.config import require
+from egomap.envs.pool import usable_cores
 from egomap.experiments.plan import Job
 from egomap.experiments.state import next_command, progress
 from egomap.scenarios.dataset import generate
@@ -41,7 +42,8 @@ if sys.platform == "linux":
     ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))
     if os.getppid() != int(sys.argv[1]):
         sys.exit(1)
-os.execv(sys.argv[2], sys.argv[2:])
+    os.sched_setaffinity(0, {int(core) for core in sys.argv[2].split(",")})
+os.execv(sys.argv[3], sys.argv[3:])
 """
 
 
@@ -52,6 +54,7 @@ class Running:
     job: Job
     command: list[str]
     process: subprocess.Popen[bytes]
+    cores: list[int]
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class Failure:
 
 
 def run_jobs(jobs: Sequence[Job], *, at_once: int = 1, on_finished: Callable[[], object]) -> list[Failure]:
-    """Do whatever the jobs still need.
+    """Do whatever the jobs still need, each process on its own share of the cores.
 
     Args:
         jobs: In the order in which they are begun.
@@ -76,14 +79,15 @@ def run_jobs(jobs: Sequence[Job], *, at_once: int = 1, on_finished: Callable[[],
     require(at_once >= 1, f"jobs must be 1 or more; got {at_once}.")
     waiting = [job for job in dict.fromkeys(jobs) if next_command(job) is not None]
     make_sets(waiting)
+    free = shares(at_once)
     running: list[Running] = []
     failures: list[Failure] = []
     shown = 0.0
     with _display(jobs) as show, _stop_on_terminate():
         try:
             while waiting or running:
-                while waiting and len(running) < at_once:
-                    running.append(_start(waiting.pop(0)))
+                while waiting and free:
+                    running.append(_start(waiting.pop(0), free.pop(0)))
                 if time.monotonic() - shown > SHOW_EVERY:
                     show(running, failures)
                     shown = time.monotonic()
@@ -91,16 +95,28 @@ def run_jobs(jobs: Sequence[Job], *, at_once: int = 1, on_finished: Callable[[],
                 for step in [step for step in running if step.process.poll() is not None]:
                     running.remove(step)
                     failure, following = _after(step)
+                    if following:
+                        running.append(_start(step.job, step.cores))
+                        continue
+                    free.append(step.cores)
                     if failure is not None:
                         failures.append(failure)
-                    elif following:
-                        running.append(_start(step.job))
                     else:
                         on_finished()
             show(running, failures)
         finally:
             _stop(running)
     return failures
+
+
+def shares(at_once: int) -> list[list[int]]:
+    """The cores that each of so many processes gets: as equal as can be, none twice unless there are too few.
+
+    A training that has a core to itself loses nothing to threads that wait for each other, so several of them at
+    once get much more done than one after the other on all cores.
+    """
+    cores = usable_cores()
+    return [cores[i::at_once] or [cores[i % len(cores)]] for i in range(at_once)]
 
 
 def make_sets(jobs: Sequence[Job]) -> None:
@@ -124,7 +140,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
         yield
 
 
-def _start(job: Job) -> Running:
+def _start(job: Job, cores: list[int]) -> Running:
     command = next_command(job)
     assert command is not None
     job.log.parent.mkdir(parents=True, exist_ok=True)
@@ -134,12 +150,16 @@ def _start(job: Job) -> Running:
     with open(job.log, "ab") as log:
         log.write(f"$ egomap {' '.join(command)}\n".encode())
         log.flush()
-        return Running(job, command, launch(command, log))
+        return Running(job, command, launch(command, log, cores), cores)
 
 
-def launch(command: Sequence[str], log: IO[bytes] | int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-    """`egomap COMMAND` as a process that dies with this one; its session is its own, so that Ctrl-C is ours."""
-    program = [sys.executable, "-c", _LAUNCH, str(os.getpid()), sys.executable, "-m", "egomap", *command]
+def launch(command: Sequence[str], log: IO[bytes], cores: Sequence[int]) -> subprocess.Popen[bytes]:
+    """`egomap COMMAND` on these cores, as a process that dies with this one.
+
+    Its session is its own, so that Ctrl-C is ours.
+    """
+    launcher = [sys.executable, "-c", _LAUNCH, str(os.getpid()), ",".join(map(str, cores))]
+    program = [*launcher, sys.executable, "-m", "egomap", *command]
     return subprocess.Popen(
         program, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
     )

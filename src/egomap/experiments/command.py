@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from egomap.config import ScenarioConfig, require
+from egomap.envs.pool import usable_cores
 from egomap.experiments import paper, plan
 from egomap.experiments.plan import AgentName, Row, Scale, TaskName
 from egomap.training.files import read_versioned
@@ -31,8 +32,8 @@ class Campaign(ABC):
     """Runs of each agent (paper: 3)."""
     size: int | None = None
     """Cells along each side of the mazes (default: the paper's, 9; ordered items 5)."""
-    jobs: int = 1
-    """Processes at once."""
+    jobs: int | None = None
+    """Processes at once, each on its share of the cores (default: one for each core)."""
     dry_run: bool = False
     """Show what would be run and how long it would take, and run nothing but a short measurement of speed."""
     preset: Literal["fast", "paper"] = "fast"
@@ -74,7 +75,7 @@ class Campaign(ABC):
         """The options that say how large it is; a ValueError if one is out of range."""
         for name, value in (("budget", self.budget), ("evaluate-every", self.evaluate_every or 0)):
             require(value == int(value), f"{name} must be a whole number; got {value}.")
-        require(self.jobs >= 1, f"jobs must be 1 or more; got {self.jobs}.")
+        require(self.jobs is None or self.jobs >= 1, f"jobs must be 1 or more; got {self.jobs}.")
         return Scale(
             budget=int(self.budget),
             seeds=self.seeds,
@@ -100,15 +101,16 @@ class Campaign(ABC):
 
         for job in jobs:
             check(job)
+        at_once = self.jobs or min(len(usable_cores()), len(jobs))
         if self.dry_run:
             from egomap.experiments.dry_run import show_plan
 
-            show_plan(jobs, scale, at_once=self.jobs)
+            show_plan(jobs, scale, at_once=at_once)
             return 0
         from egomap.experiments.campaign import folder_lock, run_jobs
 
         with folder_lock(scale.runs):
-            failures = run_jobs(jobs, at_once=self.jobs, on_finished=lambda: self.write(rows, scale, out))
+            failures = run_jobs(jobs, at_once=at_once, on_finished=lambda: self.write(rows, scale, out))
         text = self.write(rows, scale, out)
         print(text)
         print("\n".join(str(out / name) for name in self._files()))

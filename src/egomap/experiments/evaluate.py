@@ -22,7 +22,7 @@ from egomap.evaluation.network import NetworkPlayer
 from egomap.evaluation.runner import EpisodeResult, ScriptedPlayer, play
 from egomap.evaluation.scores import layout_scores, summarise
 from egomap.experiments.optimum import Bar, optima
-from egomap.rl.collect import torch_threads
+from egomap.rl.threads import torch_threads
 from egomap.scenarios.layout import canonical, sha256
 from egomap.training.files import read_versioned, write_whole
 from egomap.training.run import RunFolder, load_agent, open_run, worlds_of

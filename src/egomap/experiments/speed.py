@@ -74,8 +74,8 @@ def earlier(runs: Path, config: TrainConfig) -> Speed | None:
     return Speed(learning, playing, f"{len(found)} earlier runs in {runs}")
 
 
-def measure(job: Job) -> Speed:
-    """Train a few updates of the job's agent in a folder that is thrown away.
+def measure(job: Job, cores: Sequence[int]) -> Speed:
+    """Train a few updates of the job's agent on these cores, in a folder that is thrown away.
 
     Raises:
         ValueError: It could not be trained.
@@ -91,7 +91,7 @@ def measure(job: Job) -> Speed:
             command[command.index(flag) + 1] = str(value)
         began = time.monotonic()
         with open(folder / "log", "wb") as log:
-            code = launch([*command, "--scenarios", str(folder / "mazes")], log).wait()
+            code = launch([*command, "--scenarios", str(folder / "mazes")], log, cores).wait()
         seconds = time.monotonic() - began
         if code != 0:
             told = (folder / "log").read_text(errors="replace").rstrip().splitlines()
@@ -102,12 +102,12 @@ def measure(job: Job) -> Speed:
     return found._replace(start=max(seconds - working, 0.0))
 
 
-def speeds(jobs: Sequence[Job], runs: Path) -> dict[str, Speed]:
-    """The speed of each kind of agent that has something left to learn."""
+def speeds(jobs: Sequence[Job], runs: Path, cores: Sequence[int]) -> dict[str, Speed]:
+    """The speed, on these cores, of each kind of agent that has something left to learn."""
     found: dict[str, Speed] = {}
     for job in jobs:
         if job.config is not None and job.kind not in found and not trained(job):
-            found[job.kind] = earlier(runs, job.config) or measure(job)
+            found[job.kind] = earlier(runs, job.config) or measure(job, cores)
     return found
 
 
