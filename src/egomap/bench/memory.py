@@ -24,7 +24,7 @@ from egomap.agents import Agent, build_agent, log_prob
 from egomap.config import NUM_ACTIONS, OBSERVATION_HEIGHT, OBSERVATION_WIDTH, AgentConfig, AgentKind, Camera
 from egomap.geometry import compose
 from egomap.memory import MemoryInputs, MemoryState, native, reset_state
-from egomap.rl.collect import torch_threads
+from egomap.rl.threads import torch_threads
 from egomap.training.allocator import keep_memory
 
 AT_LEAST = {"memory.steps_over_unroll": 5.0}

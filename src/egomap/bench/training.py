@@ -27,6 +27,7 @@ from egomap.envs.vector import DoomVectorEnv
 from egomap.envs.worlds import Worlds, worlds_of_set
 from egomap.presets import FAST, PAPER
 from egomap.rl.collect import Collector
+from egomap.rl.threads import GradientThreads
 from egomap.rl.update import make_optimizer, update
 from egomap.scenarios import dataset
 from egomap.training.allocator import keep_memory
@@ -86,10 +87,11 @@ def measure_training(
 def _algorithm(worlds: Worlds, learner: LearnerSettings, speed: Speed, rounds: int) -> dict[str, float]:
     engine = _engine_seconds(worlds, learner, rounds)
     env = DoomVectorEnv(learner.num_envs, worlds=worlds, copy=False)
+    threads = GradientThreads(torch.get_num_threads())
     try:
         torch.manual_seed(0)
         agents = {kind: build_agent(AgentConfig(kind=kind), env.camera, env.extent) for kind in KINDS}
-        learning = {kind: _Learning(env, agent, learner) for kind, agent in agents.items()}
+        learning = {kind: _Learning(env, agent, learner, threads) for kind, agent in agents.items()}
         turns: dict[AgentKind, list[Turn]] = {kind: [] for kind in KINDS}
         for number in range(rounds + 1):
             for kind in KINDS:
@@ -98,6 +100,7 @@ def _algorithm(worlds: Worlds, learner: LearnerSettings, speed: Speed, rounds: i
                     turns[kind].append(turn)
     finally:
         env.close()
+        threads.close()
     found: dict[str, float] = {"bare_decisions_per_second": 1 / engine}
     for kind, agent in agents.items():
         decide, learn = operations_of(agent)
@@ -121,10 +124,13 @@ def _algorithm(worlds: Worlds, learner: LearnerSettings, speed: Speed, rounds: i
 class _Learning:
     """One agent that collects and learns; all of them use the same engines, one after the other."""
 
-    def __init__(self, env: DoomVectorEnv, agent: Agent, learner: LearnerSettings) -> None:
+    def __init__(
+        self, env: DoomVectorEnv, agent: Agent, learner: LearnerSettings, threads: GradientThreads
+    ) -> None:
         self._env, self._agent, self._learner = env, agent, learner
         self._optimizer = make_optimizer(list(agent.parameters()), learner)
         self._shuffle = torch.Generator().manual_seed(0)
+        self._threads = threads
 
     def turn(self) -> Turn:
         """One update, from fresh episodes."""
@@ -132,7 +138,14 @@ class _Learning:
         begin = time.perf_counter()
         collector.collect()
         middle = time.perf_counter()
-        update(self._agent.unroll, collector.rollout, self._optimizer, self._learner, generator=self._shuffle)
+        update(
+            self._agent.unroll,
+            collector.rollout,
+            self._optimizer,
+            self._learner,
+            generator=self._shuffle,
+            threads=self._threads,
+        )
         decisions = self._learner.rollout_steps * self._learner.num_envs
         return Turn((middle - begin) / decisions, (time.perf_counter() - middle) / decisions)
 

@@ -6,8 +6,6 @@ episodes that ended in it. While engines run, torch has one thread: its pool wou
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +16,7 @@ from egomap.agents.agent import Agent
 from egomap.config import require
 from egomap.envs.vector import DoomVectorEnv
 from egomap.rl.rollout import Rollout
+from egomap.rl.threads import torch_threads
 
 
 class EndedEpisode(NamedTuple):
@@ -26,17 +25,6 @@ class EndedEpisode(NamedTuple):
     total_reward: float
     success: bool
     decisions: int
-
-
-@contextlib.contextmanager
-def torch_threads(count: int) -> Iterator[None]:
-    """Within the block torch computes with so many threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class Collector:

@@ -18,6 +18,7 @@ from egomap.config import LearnerSettings
 from egomap.rl.losses import Loss, a2c_loss, ppo_loss
 from egomap.rl.returns import RunningScale, following_values, generalised_advantages
 from egomap.rl.rollout import Batch, Rollout
+from egomap.rl.threads import GradientThreads
 
 Unroll = Callable[[Mapping[str, Tensor], tuple[Tensor, ...], Tensor], AgentOutput]
 Figures = dict[str, float]
@@ -61,6 +62,7 @@ def update(
     settings: LearnerSettings,
     *,
     generator: torch.Generator,
+    threads: GradientThreads | None = None,
     scale: RunningScale | None = None,
     average: Callable[[list[nn.Parameter]], None] | None = None,
     mean_over_ranks: Callable[[float], float] = float,
@@ -73,6 +75,7 @@ def update(
         optimizer: Of the agent's parameters.
         settings: The algorithm.
         generator: Divides the environments into mini-batches.
+        threads: Share out the environments of each mini-batch.
         scale: Of the advantages of the rollouts so far, if they are normalised; it takes this one in.
         average: Makes the gradients those of all ranks, before they are scaled.
         mean_over_ranks: Makes a number the mean over all ranks.
@@ -86,13 +89,15 @@ def update(
     losses: list[Loss] = []
     norms: list[Tensor] = []
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    threads = threads or GradientThreads()
+
+    def loss_of(envs: Tensor) -> Loss:
+        batch = rollout.batch(envs if len(envs) < rollout.num_envs else None)  # all: no need to copy
+        return _loss(unroll(batch.observations, batch.state, batch.episode_start), batch, settings)
+
     for _ in range(settings.epochs):
         for envs in _parts(rollout.num_envs, settings.minibatches, generator):
-            batch = rollout.batch(envs)
-            output = unroll(batch.observations, batch.state, batch.episode_start)
-            loss = _loss(output, batch, settings)
-            optimizer.zero_grad(set_to_none=True)
-            loss.total.backward()
+            loss = threads.differentiate(loss_of, envs, parameters)
             if average is not None:
                 average(parameters)
             norm = nn.utils.clip_grad_norm_(parameters, settings.max_gradient_norm)
@@ -106,7 +111,7 @@ def update(
             norms.append(norm)
 
     def mean(values: list[Tensor]) -> float:
-        return float(torch.stack([value.detach() for value in values]).mean())
+        return float(torch.stack(values).mean())
 
     spread = rollout.target.var(correction=0)
     unexplained = (rollout.target - rollout.value).var(correction=0)
@@ -141,12 +146,11 @@ def _loss(output: AgentOutput, batch: Batch, settings: LearnerSettings) -> Loss:
     return ppo_loss(output.logits, output.value, **common, old_log_prob=batch.log_prob, clip=settings.clip)
 
 
-def _parts(num_envs: int, parts: int, generator: torch.Generator) -> list[Tensor | None]:
+def _parts(num_envs: int, parts: int, generator: torch.Generator) -> tuple[Tensor, ...]:
     """Which environments each pass learns from: all, or a random division into equal parts."""
     if parts == 1:
-        return [None]
-    order = torch.randperm(num_envs, generator=generator)
-    return list(order.chunk(parts))
+        return (torch.arange(num_envs),)
+    return torch.randperm(num_envs, generator=generator).chunk(parts)
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

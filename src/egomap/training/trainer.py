@@ -25,8 +25,9 @@ from egomap.envs.worlds import Worlds
 from egomap.evaluation.network import NetworkPlayer
 from egomap.evaluation.runner import EpisodeResult, play
 from egomap.evaluation.tables import summary
-from egomap.rl.collect import Collector, EndedEpisode, torch_threads
+from egomap.rl.collect import Collector, EndedEpisode
 from egomap.rl.returns import RunningScale
+from egomap.rl.threads import GradientThreads, torch_threads
 from egomap.rl.update import Diverged, make_optimizer, set_learning_rate, update
 from egomap.training.allocator import keep_memory
 from egomap.training.checkpoint import (
@@ -127,6 +128,7 @@ class Trainer:
             position = self._restore(checkpoint)
         self.ranks.share_weights(self.agent)
         self._threads = torch.get_num_threads()
+        self._learners = GradientThreads(self._threads)
         self._test_env: DoomVectorEnv | None = None
         self._env = self._open("train")
         self._collector = self._new_collector(position)
@@ -171,6 +173,7 @@ class Trainer:
         for env in (self._env, self._test_env):
             if env is not None:
                 env.close()
+        self._learners.close()
         if self._metrics is not None:
             self._metrics.close()
 
@@ -191,6 +194,7 @@ class Trainer:
             self._optimizer,
             learner,
             generator=self._shuffle,
+            threads=self._learners,
             scale=self._scale,
             average=self.ranks.average_gradients,
             mean_over_ranks=lambda value: self.ranks.sum(value)[0] / self.ranks.world_size,
