@@ -12,11 +12,23 @@ from pathlib import Path
 import pytest
 
 from egomap.cli import main
-from egomap.experiments.campaign import folder_lock
+from egomap.envs.pool import usable_cores
+from egomap.experiments.campaign import folder_lock, launch, shares
 from envs.helpers import eventually, processes_of
 
 SMALL = ("--budget", "4096", "--seeds", "1", "--size", "3", "--train", "2", "--test", "2")
-CAMPAIGN = ("reproduce", "results", *SMALL, "--tasks", "labyrinth", "--agents", "random", "gru")
+CAMPAIGN = (
+    "reproduce",
+    "results",
+    *SMALL,
+    "--tasks",
+    "labyrinth",
+    "--jobs",
+    "1",
+    "--agents",
+    "random",
+    "gru",
+)
 
 
 def arguments(folder: Path) -> list[str]:
@@ -144,3 +156,19 @@ def test_one_campaign_at_a_time(tmp_path: Path) -> None:
                 pass
     with folder_lock(tmp_path):
         pass
+
+
+def test_every_process_has_its_share_of_the_cores(tmp_path: Path) -> None:
+    cores = usable_cores()
+    for count in range(1, len(cores) + 1):
+        assert sorted(core for share in shares(count) for core in share) == cores, "each core once"
+        lengths = [len(share) for share in shares(count)]
+        assert max(lengths) - min(lengths) <= 1
+    crowded = shares(2 * len(cores) + 1)
+    assert len(crowded) == 2 * len(cores) + 1 and all(len(share) == 1 for share in crowded)
+
+    with open(tmp_path / "log", "wb") as log:
+        process = launch(["generate", "--help"], log, cores[-1:])
+        bound = eventually(lambda: os.sched_getaffinity(process.pid) == set(cores[-1:]), 20)
+        assert process.wait() == 0 and bound
+    assert b"usage: egomap generate" in (tmp_path / "log").read_bytes()
