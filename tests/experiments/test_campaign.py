@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from egomap.cli import main
-from egomap.envs.pool import usable_cores
-from egomap.experiments.campaign import folder_lock, launch, shares
+from egomap.envs.pool import core_shares, usable_cores
+from egomap.experiments.campaign import folder_lock, launch
 from envs.helpers import eventually, processes_of
 
 SMALL = ("--budget", "4096", "--seeds", "1", "--size", "3", "--train", "2", "--test", "2")
@@ -161,10 +161,10 @@ def test_one_campaign_at_a_time(tmp_path: Path) -> None:
 def test_every_process_has_its_share_of_the_cores(tmp_path: Path) -> None:
     cores = usable_cores()
     for count in range(1, len(cores) + 1):
-        assert sorted(core for share in shares(count) for core in share) == cores, "each core once"
-        lengths = [len(share) for share in shares(count)]
+        assert sorted(core for share in core_shares(count) for core in share) == cores, "each core once"
+        lengths = [len(share) for share in core_shares(count)]
         assert max(lengths) - min(lengths) <= 1
-    crowded = shares(2 * len(cores) + 1)
+    crowded = core_shares(2 * len(cores) + 1)
     assert len(crowded) == 2 * len(cores) + 1 and all(len(share) == 1 for share in crowded)
 
     with open(tmp_path / "log", "wb") as log:

@@ -12,6 +12,7 @@ import torch
 
 from egomap.agents import build_agent
 from egomap.config import AgentConfig, Camera
+from egomap.envs.pool import usable_cores
 from egomap.training.distributed import join_ranks
 
 STEPS, ENVS = 3, 2
@@ -28,8 +29,13 @@ def observations(rank: int) -> dict[str, torch.Tensor]:
 
 
 def main() -> int:
-    torch.set_num_threads(1)
+    cores = usable_cores()
     with join_ranks() as ranks:
+        own_cores = usable_cores()
+        taken = sum(ranks.gather(torch.tensor([core in own_cores for core in cores], dtype=torch.int64)))
+        if len(cores) % ranks.world_size == 0:  # on one box
+            assert taken.tolist() == [1] * len(cores), "every core has one rank"
+        assert torch.get_num_threads() == len(own_cores)
         torch.manual_seed(ranks.rank)  # other weights in each rank, until they are shared
         agent = build_agent(
             AgentConfig(kind=sys.argv[1]),  # type: ignore[arg-type]

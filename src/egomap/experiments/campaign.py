@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from egomap.config import require
-from egomap.envs.pool import usable_cores
+from egomap.envs.pool import core_shares
 from egomap.experiments.plan import Job
 from egomap.experiments.state import next_command, progress
 from egomap.scenarios.dataset import generate
@@ -79,7 +79,7 @@ def run_jobs(jobs: Sequence[Job], *, at_once: int = 1, on_finished: Callable[[],
     require(at_once >= 1, f"jobs must be 1 or more; got {at_once}.")
     waiting = [job for job in dict.fromkeys(jobs) if next_command(job) is not None]
     make_sets(waiting)
-    free = shares(at_once)
+    free = core_shares(at_once)
     running: list[Running] = []
     failures: list[Failure] = []
     shown = 0.0
@@ -107,16 +107,6 @@ def run_jobs(jobs: Sequence[Job], *, at_once: int = 1, on_finished: Callable[[],
         finally:
             _stop(running)
     return failures
-
-
-def shares(at_once: int) -> list[list[int]]:
-    """The cores that each of so many processes gets: as equal as can be, none twice unless there are too few.
-
-    A training that has a core to itself loses nothing to threads that wait for each other, so several of them at
-    once get much more done than one after the other on all cores.
-    """
-    cores = usable_cores()
-    return [cores[i::at_once] or [cores[i % len(cores)]] for i in range(at_once)]
 
 
 def make_sets(jobs: Sequence[Job]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from egomap.experiments.campaign import shares
+from egomap.envs.pool import core_shares
 from egomap.experiments.plan import Job, Scale
 from egomap.experiments.speed import seconds_left, speeds
 from egomap.experiments.state import next_command, progress, trained
@@ -15,7 +15,7 @@ from egomap.experiments.state import next_command, progress, trained
 
 def show_plan(jobs: Sequence[Job], scale: Scale, *, at_once: int) -> None:
     """Print every job with how far it is and how long it will take."""
-    known = speeds(jobs, scale.runs, shares(at_once)[0])
+    known = speeds(jobs, scale.runs, core_shares(at_once)[0])
     table = Table("run", "state", "time left, at most")
     total = 0.0
     for job in jobs:

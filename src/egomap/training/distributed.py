@@ -21,6 +21,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from egomap.envs.pool import core_shares
+
 TIMEOUT = timedelta(seconds=300)
 """How long a rank waits for another before it gives up and lets torchrun start anew."""
 
@@ -86,6 +88,17 @@ class Ranks(NamedTuple):
             dist.barrier()
 
 
+def _take_cores(rank: int, ranks: int) -> None:
+    """Keep to this rank's share of the box's cores, engines included, and compute with as many threads.
+
+    torchrun lets every rank use every core, with one thread of torch.
+    """
+    cores = core_shares(ranks)[rank]
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, cores)
+    torch.set_num_threads(len(cores))
+
+
 @contextmanager
 def join_ranks() -> Iterator[Ranks]:
     """This process among its ranks; a group of one where torchrun did not start it."""
@@ -95,6 +108,7 @@ def join_ranks() -> Iterator[Ranks]:
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
     ranks = Ranks(rank, size, restarts, under_torchrun=True)
+    _take_cores(int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
     if size == 1:
         yield ranks
         return
