@@ -192,6 +192,9 @@ class MapSettings:
     """Add the attended x, y in (-1, 1) to the context (ablation: no query position)."""
     similarity: Similarity = "cosine"
     """How a query is compared with a cell: cosine, or l1, the negative sum of absolute differences."""
+    normalise: bool = False
+    """Bring each vector that is written, and the global read before its tanh, to mean 0 and deviation 1 (not in the
+    paper). Otherwise features grow in training until the tanh is saturated and the global read says nothing."""
     write_gradient_steps: int | None = None
     """How many writes back a gradient goes: None for all of them, 0 for none, k for the last k at most.
     Choice: the gradient is cut before every k-th write, counted from the episode's start."""

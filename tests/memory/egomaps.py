@@ -31,6 +31,12 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "anchored, write gradient of 2": {"anchor": "start", "write_gradient_steps": 2},
     "alpha 0": {"alpha": 0.0},
     "alpha 1": {"alpha": 1.0},
+    "normalised": {"normalise": True},
+    "naive, normalised, no write gradient": {
+        "map_frame": "ego",
+        "normalise": True,
+        "write_gradient_steps": 0,
+    },
 }
 """Every switch of `MapSettings` that changes what is computed, alone and together where they touch."""
 

@@ -245,7 +245,33 @@ def test_the_view_counts_only_after_its_relu():
     assert torch.equal(memory.step(lower, memory.initial_state(2))[0], expected)
 
 
+def test_normalised_vectors_in_the_map():
+    memory = small(normalise=True).double()
+    view = at(random_inputs(1, 2, 0, dtype=torch.float64), 0)
+    _, state = memory.step(view, memory.initial_state(2))
+    # A cell that one feature alone fell into holds that vector; those of several are averages, so smaller.
+    written = state.map[state.known]
+    torch.testing.assert_close(
+        written.mean(-1), torch.zeros(len(written), dtype=torch.float64), atol=1e-6, rtol=0
+    )
+    sizes = written.square().mean(-1).sqrt()
+    assert sizes.max() < 1 + 1e-6 and (sizes > 0.99).any()
+
+
 # -- invariances --------------------------------------------------------------------------------------------
+
+
+def test_normalised_the_size_of_features_does_not_matter_to_the_map():
+    torch.manual_seed(0)
+    memory = small(normalise=True).double()
+    inputs, begin = random_inputs(4, 2, 0, dtype=torch.float64), never(4, 2)
+    _, state = memory.unroll(inputs, memory.initial_state(2), begin)
+    larger = inputs._replace(features=100 * inputs.features + 7)
+    torch.testing.assert_close(
+        memory.unroll(larger, memory.initial_state(2), begin)[1].map, state.map, atol=1e-3, rtol=0
+    )
+    plain = small().double()
+    assert not torch.allclose(plain.unroll(larger, plain.initial_state(2), begin)[1].map, state.map, atol=1)
 
 
 def test_anchored_at_the_start_the_world_does_not_matter():

@@ -108,7 +108,9 @@ class EgoMapMemory(nn.Module):
         self.camera, self.settings, self.feature_shape = camera, settings, expected
         self.hidden_size, self.output_size = hidden_size, hidden_size + settings.context_size
         size, channels = settings.map_size, settings.channels
-        self.global_read = GlobalRead(channels, size) if settings.use_global_read else None
+        self.global_read = None
+        if settings.use_global_read:
+            self.global_read = GlobalRead(channels, size, normalise=settings.normalise)
         self.context_read = None
         if settings.use_query:
             self.context_read = ContextRead(
@@ -166,7 +168,7 @@ class EgoMapMemory(nn.Module):
         pose = inputs.pose.detach().to(old.origin.dtype)
         origin = torch.where((old.steps == 0)[:, None], pose, old.origin)
         points, valid = self._points(inputs.depth, pose.dtype)
-        features = rows_from_image(inputs.features).to(old.map.dtype)  # (N, K, C)
+        features = self._written(inputs.features, old.map.dtype)  # (N, K, C)
         features, map_prev = self._truncate(features, old.map, old.steps)
 
         if self.settings.map_frame == "global":
@@ -206,7 +208,7 @@ class EgoMapMemory(nn.Module):
         pose = inputs.pose.detach().to(old.origin.dtype)
         steps, origin = _episode_clock(pose, old, episode_start)
         points, valid = self._points(inputs.depth, pose.dtype)
-        features = rows_from_image(inputs.features).to(old.map.dtype)  # (T, N, K, C)
+        features = self._written(inputs.features, old.map.dtype)  # (T, N, K, C)
 
         if self.settings.map_frame == "global":
             map_pose = self._map_pose(pose, origin)
@@ -234,6 +236,11 @@ class EgoMapMemory(nn.Module):
         """Ego points (..., K, 2) and valid (..., K) of the features."""
         distance, valid = sample_depth(depth.detach(), self.depth_rows, self.depth_columns)
         return unproject(distance.to(dtype), self.tangents.to(dtype)).flatten(-3, -2), valid.flatten(-2)
+
+    def _written(self, features: Tensor, dtype: torch.dtype) -> Tensor:
+        """What is written of the features (..., C, Hf, Wf): rows (..., K, C)."""
+        rows = rows_from_image(features).to(dtype)
+        return F.layer_norm(rows, rows.shape[-1:]) if self.settings.normalise else rows
 
     def _map_pose(self, pose: Tensor, origin: Tensor) -> Tensor:
         """The agent's pose (..., 3) in the frame of the map."""
