@@ -17,16 +17,14 @@ FAST_LEARNER = LearnerSettings(
     bootstrap_timeouts=True,
     entropy_weight=0.01,
     optimizer="adam",
-    learning_rate=1e-3,
+    learning_rate=2e-3,
     learning_rate_decay="linear",
     epochs=2,
     minibatches=4,
     normalise_advantages=True,
 )
 
-FAST = TrainConfig(
-    agent=AgentConfig(map=MapSettings(normalise=True, write_gradient_steps=0)), learner=FAST_LEARNER
-)
+FAST = TrainConfig(agent=AgentConfig(map=MapSettings(write_gradient_steps=0)), learner=FAST_LEARNER)
 """Recurrent PPO with settings chosen for learning per hour on two cores (docs/training.md)."""
 
 QUICK = replace(

@@ -14,7 +14,7 @@ def test_sizes_and_initialisation():
     assert logits.shape == (3, 2, 5) and value.shape == (3, 2)
     weight = heads.policy.weight
     torch.testing.assert_close(weight @ weight.t(), torch.eye(5) * 1e-4, atol=1e-9, rtol=1e-3)
-    torch.testing.assert_close(heads.value.weight.norm(), torch.tensor(0.01))
+    torch.testing.assert_close(heads.value.weight.norm(), torch.tensor(1.0))
     assert not heads.policy.bias.any() and not heads.value.bias.any()
 
 

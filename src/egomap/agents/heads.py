@@ -1,10 +1,9 @@
 """Policy and value heads, and the few formulas of a categorical policy.
 
 What comes in: the memory's output (..., size). What goes out: logits (..., actions) and value (...). Paper:
-appendix "Architectures", f_pi and f_v: one linear layer each. Initialised orthogonally with gain 0.01: a new agent
-acts almost uniformly and expects almost nothing. Values of the size of 1 at the start, where returns are ten times
-smaller, would be the only thing that the first updates learn from. No distribution objects: they cost more than the
-network here.
+appendix "Architectures", f_pi and f_v: one linear layer each. Initialised orthogonally, the policy's with gain
+0.01, so that a new agent acts almost uniformly; the value's with gain 1, for through its weights the value's errors
+teach the layers below. No distribution objects: they cost more than the network here.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ class Heads(nn.Module):
         super().__init__()
         self.policy = nn.Linear(input_size, num_actions)
         self.value = nn.Linear(input_size, 1)
-        for layer in (self.policy, self.value):
-            nn.init.orthogonal_(layer.weight, 0.01)
+        for layer, gain in ((self.policy, 0.01), (self.value, 1.0)):
+            nn.init.orthogonal_(layer.weight, gain)
             nn.init.zeros_(layer.bias)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
