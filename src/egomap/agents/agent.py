@@ -182,7 +182,6 @@ def build_agent(
             channels=config.neural_map_channels,
             map_size=config.neural_map_size,
             hidden_size=config.hidden_size,
-            normalise=config.map.normalise,
         )
     else:
         memory = RecurrentMemory(

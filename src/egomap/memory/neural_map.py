@@ -61,7 +61,6 @@ class NeuralMapMemory(nn.Module):
         channels: int = 32,
         map_size: int = 15,
         hidden_size: int = 128,
-        normalise: bool = False,
     ):
         super().__init__()
         if not (math.isfinite(extent) and extent > 0):
@@ -71,7 +70,7 @@ class NeuralMapMemory(nn.Module):
         self.extent, self.channels, self.map_size = float(extent), channels, map_size
         self.feature_shape = tuple(feature_shape)
         self.reduce = nn.Linear(math.prod(feature_shape), hidden_size)
-        self.global_read = GlobalRead(HEADINGS * channels, map_size, normalise=normalise)
+        self.global_read = GlobalRead(HEADINGS * channels, map_size)
         read_size = self.global_read.output_size
         self.query = nn.Linear(hidden_size + read_size, channels)
         self.write = GRUCore(hidden_size + read_size + channels, channels)
