@@ -189,6 +189,30 @@ for make in (lambda: DoomEnv(config=sys.argv[1]).reset(), lambda: DoomVectorEnv(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_ctrl_c_does_not_reach_an_engine_that_is_only_just_being_started(
+    sets: Sets, tmp_path: Path
+) -> None:
+    code = """
+import os, signal, sys, threading
+os.setsid()
+signal.signal(signal.SIGINT, lambda *_: None)
+from egomap.envs import DoomVectorEnv
+over = threading.Event()
+def interrupt():
+    while not over.wait(0.0005):
+        os.killpg(0, signal.SIGINT)  # as a terminal does: to the whole group
+threading.Thread(target=interrupt, daemon=True).start()
+for _ in range(3):
+    env = DoomVectorEnv(8, config=sys.argv[1])
+    print(env.engine_restarts)
+    env.close()
+over.set()
+"""
+    found = run_python(code, str(sets["labyrinth"].cfg("train")), cwd=tmp_path)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout.split() == ["0", "0", "0"]
+
+
 def test_a_wad_that_was_deleted_meanwhile_is_named(sets: Sets, tmp_path: Path) -> None:
     for name in ("train.wad", "train.cfg"):
         (tmp_path / name).write_bytes((sets["labyrinth"].folder / name).read_bytes())

@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import functools
 import os
+import signal
 import threading
 import time
 import weakref
@@ -50,6 +51,7 @@ _DEATHS = (
     vzd.MessageQueueException,
     vzd.SharedMemoryException,
 )
+_FOR_TRAINER_ALONE = {signal.SIGINT, signal.SIGHUP, signal.SIGTERM}
 ROOM = "EGOROOM"
 _START_SECONDS = 60.0
 _START_ATTEMPTS = 5
@@ -232,6 +234,9 @@ class Engine:
         failure: list[BaseException] = []
 
         def init() -> None:
+            # The launcher ignores these, but not in its first moment, and if it dies there ViZDoom crashes Python.
+            # What is blocked here is blocked in the processes that this thread starts.
+            signal.pthread_sigmask(signal.SIG_BLOCK, _FOR_TRAINER_ALONE)
             try:
                 game.init()
             except BaseException as error:
