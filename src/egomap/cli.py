@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from egomap.config import (
+    AgentConfig,
     EnvSettings,
     LearnerSettings,
     MapSettings,
@@ -213,6 +214,8 @@ class TrainFlags:
     """Begin new episodes at each update, so that a resumed run equals an unbroken one bit for bit."""
     standardise: bool = True
     """Standardise the input by fixed constants; the paper does not."""
+    value_gain: float = AgentConfig.value_gain
+    """Size of the value head's first weights."""
     rendering: str = EnvSettings.rendering
     """Size of the engine's picture, before it is resized to 112x64."""
     map: MapSettings = field(default_factory=MapSettings)
@@ -240,6 +243,7 @@ class TrainFlags:
             evaluate_every=float(config.evaluate_every),
             checkpoint_every=float(config.checkpoint_every),
             standardise=config.agent.standardise,
+            value_gain=config.agent.value_gain,
             map=config.agent.map,
             learner=config.learner,
         )
@@ -262,7 +266,13 @@ class TrainFlags:
             raise ValueError(f"curriculum must be sizes like 3,5,7,9; got {self.curriculum!r}.") from None
         return replace(
             base,
-            agent=replace(base.agent, kind=self.agent, standardise=self.standardise, map=self.map),
+            agent=replace(
+                base.agent,
+                kind=self.agent,
+                standardise=self.standardise,
+                value_gain=self.value_gain,
+                map=self.map,
+            ),
             scenario=scenario,
             scenarios=None if self.scenarios is None else str(Path(self.scenarios).resolve()),
             env=replace(base.env, rendering=self.rendering, ego_motion_noise=self.noise),

@@ -193,8 +193,8 @@ class MapSettings:
     similarity: Similarity = "cosine"
     """How a query is compared with a cell: cosine, or l1, the negative sum of absolute differences."""
     normalise: bool = False
-    """Bring each vector that is written, and the global read before its tanh, to mean 0 and deviation 1 (not in the
-    paper). Otherwise features grow in training until the tanh is saturated and the global read says nothing."""
+    """Bring each vector that is written to mean 0 and deviation 1 (not in the paper). Otherwise features grow in
+    training until the global read's tanh is saturated and says nothing."""
     write_gradient_steps: int | None = None
     """How many writes back a gradient goes: None for all of them, 0 for none, k for the last k at most.
     Choice: the gradient is cut before every k-th write, counted from the episode's start."""
@@ -245,6 +245,9 @@ class AgentConfig:
     """Memory: gru (the paper's baseline), lstm, neural-map, or egomap."""
     standardise: bool = True
     """Standardise each input channel by fixed constants; False is the paper's raw input between 0 and 1."""
+    value_gain: float = 1.0
+    """Size of the value head's first weights, above 0: so large are the first values, and so much of their errors
+    reaches the layers below."""
     hidden_size: int = 128
     """Units of the FC layer and of the recurrent layer, 1 or more (paper: 128)."""
     unknown_depth: float = UNKNOWN_DEPTH
@@ -272,6 +275,7 @@ class AgentConfig:
             require(value >= least, f"{name} must be {least} or more; got {value}.")
         for name, length in (("unknown-depth", self.unknown_depth), ("motion-unit", self.motion_unit)):
             require(0 < length < math.inf, f"{name} must be a length above 0 map units; got {length}.")
+        require(0 < self.value_gain < math.inf, f"value-gain must be above 0; got {self.value_gain}.")
         require(0.0 <= self.padding <= 10.0, f"padding must be between 0 and 10; got {self.padding}.")
         self.map.validate()
         return self

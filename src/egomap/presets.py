@@ -16,6 +16,7 @@ FAST_LEARNER = LearnerSettings(
     trace_decay=0.95,
     bootstrap_timeouts=True,
     entropy_weight=0.01,
+    value_weight=4.0,
     optimizer="adam",
     learning_rate=2e-3,
     learning_rate_decay="linear",
@@ -24,7 +25,10 @@ FAST_LEARNER = LearnerSettings(
     normalise_advantages=True,
 )
 
-FAST = TrainConfig(agent=AgentConfig(map=MapSettings(write_gradient_steps=0)), learner=FAST_LEARNER)
+FAST = TrainConfig(
+    agent=AgentConfig(value_gain=0.01, map=MapSettings(normalise=True, write_gradient_steps=0)),
+    learner=FAST_LEARNER,
+)
 """Recurrent PPO with settings chosen for learning per hour on two cores (docs/training.md)."""
 
 QUICK = replace(

@@ -15,6 +15,7 @@ def test_sizes_and_initialisation():
     weight = heads.policy.weight
     torch.testing.assert_close(weight @ weight.t(), torch.eye(5) * 1e-4, atol=1e-9, rtol=1e-3)
     torch.testing.assert_close(heads.value.weight.norm(), torch.tensor(1.0))
+    torch.testing.assert_close(Heads(146, 5, value_gain=0.01).value.weight.norm(), torch.tensor(0.01))
     assert not heads.policy.bias.any() and not heads.value.bias.any()
 
 

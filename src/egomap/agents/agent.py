@@ -67,13 +67,21 @@ class Agent(nn.Module):
         perception: Maps rgb and depth to features.
         memory: Any module with the methods of `egomap.memory.protocol.Memory`, a user's own too.
         num_actions: Discrete actions (paper: 5).
+        value_gain: Gain of the value head's initialisation.
     """
 
-    def __init__(self, perception: Perception, memory: Memory, *, num_actions: int = NUM_ACTIONS):
+    def __init__(
+        self,
+        perception: Perception,
+        memory: Memory,
+        *,
+        num_actions: int = NUM_ACTIONS,
+        value_gain: float = AgentConfig.value_gain,
+    ):
         super().__init__()
         self.perception = perception
         self.memory = memory
-        self.heads = Heads(memory.output_size, num_actions)
+        self.heads = Heads(memory.output_size, num_actions, value_gain=value_gain)
 
     def initial_state(self, n: int) -> MemoryState:
         """The state of `n` environments at the start of an episode."""
@@ -187,4 +195,4 @@ def build_agent(
         memory = RecurrentMemory(
             shape, hidden_size=config.hidden_size, cell=config.kind, motion_unit=config.motion_unit
         )
-    return Agent(perception, cast(Memory, memory), num_actions=num_actions)
+    return Agent(perception, cast(Memory, memory), num_actions=num_actions, value_gain=config.value_gain)

@@ -2,8 +2,7 @@
 
 What comes in: the memory's output (..., size). What goes out: logits (..., actions) and value (...). Paper:
 appendix "Architectures", f_pi and f_v: one linear layer each. Initialised orthogonally, the policy's with gain
-0.01, so that a new agent acts almost uniformly; the value's with gain 1, for through its weights the value's errors
-teach the layers below. No distribution objects: they cost more than the network here.
+0.01, so that a new agent acts almost uniformly. No distribution objects: they cost more than the network here.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from torch import Tensor, nn
 class Heads(nn.Module):
     """Linear policy and value; shapes: (..., input_size) -> logits (..., num_actions), value (...)."""
 
-    def __init__(self, input_size: int, num_actions: int):
+    def __init__(self, input_size: int, num_actions: int, *, value_gain: float = 1.0):
         super().__init__()
         self.policy = nn.Linear(input_size, num_actions)
         self.value = nn.Linear(input_size, 1)
-        for layer, gain in ((self.policy, 0.01), (self.value, 1.0)):
+        for layer, gain in ((self.policy, 0.01), (self.value, value_gain)):
             nn.init.orthogonal_(layer.weight, gain)
             nn.init.zeros_(layer.bias)
 

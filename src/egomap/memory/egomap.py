@@ -110,7 +110,7 @@ class EgoMapMemory(nn.Module):
         size, channels = settings.map_size, settings.channels
         self.global_read = None
         if settings.use_global_read:
-            self.global_read = GlobalRead(channels, size, normalise=settings.normalise)
+            self.global_read = GlobalRead(channels, size)
         self.context_read = None
         if settings.use_query:
             self.context_read = ContextRead(

@@ -51,15 +51,12 @@ class GlobalRead(nn.Module):
     """Summary of a whole map by three convolutions and two linear layers; the paper's Read, r_t.
 
     Kernels 3, 4, 4, strides 1, 2, 2, 16 filters each, no padding: 24 -> 22 -> 10 -> 4 cells, so 256 values ->
-    256 -> 32. ReLU after each layer but the last, which has a tanh; with `normalise` its argument is brought to
-    mean 0 and deviation 1 over the 32 values.
+    256 -> 32. ReLU after each layer but the last, which has a tanh.
 
     Shapes: map_ego (B, channels, size, size) -> (B, output_size).
     """
 
-    def __init__(
-        self, channels: int = 16, map_size: int = 24, *, output_size: int = 32, normalise: bool = False
-    ):
+    def __init__(self, channels: int = 16, map_size: int = 24, *, output_size: int = 32):
         super().__init__()
         filters, hidden = 16, 256
         side = ((map_size - 2) - 4) // 2 + 1
@@ -77,7 +74,6 @@ class GlobalRead(nn.Module):
             orthogonal(nn.Linear(filters * side * side, hidden), gain),
             nn.ReLU(inplace=True),
             orthogonal(nn.Linear(hidden, output_size), nn.init.calculate_gain("tanh")),
-            nn.LayerNorm(output_size, elementwise_affine=False) if normalise else nn.Identity(),
             nn.Tanh(),
         )
 
