@@ -74,6 +74,50 @@ class ScriptedDriver:
         return self._agent.act(0, true_pose)
 
 
+class Tape:
+    """What has happened so far in an episode, decision by decision."""
+
+    def __init__(self) -> None:
+        self.observations: list[Observation] = []
+        self.true_poses: list[np.ndarray] = []
+        self.actions: list[int] = []
+        self.rewards: list[float] = []
+        self.events: list[bool] = []
+        self.thoughts: list[Thought] = []
+
+    def decide(
+        self, observation: Observation, true_pose: np.ndarray, thought: Thought | None, action: int
+    ) -> None:
+        """What there was when an action was chosen, and the action."""
+        self.observations.append(observation)
+        self.true_poses.append(true_pose)
+        self.actions.append(action)
+        if thought is not None:
+            self.thoughts.append(thought)
+
+    def receive(self, reward: float, event: bool) -> None:
+        """What the action brought."""
+        self.rewards.append(reward)
+        self.events.append(event)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All of it but the thoughts, under a recording's names; a row for each decision."""
+
+        def seen(name: str) -> np.ndarray:
+            return np.stack([observation[name] for observation in self.observations])
+
+        return {
+            "rgb": seen("rgb").transpose(0, 2, 3, 1),
+            "depth": seen("depth"),
+            "pose": seen("pose").astype(np.float64),
+            "ego_motion": seen("ego_motion"),
+            "true_pose": np.stack(self.true_poses),
+            "action": np.array(self.actions, np.int64),
+            "reward": np.array(self.rewards),
+            "event": np.array(self.events),
+        }
+
+
 class Stage:
     """One engine on which episodes are played one after the other; a context manager that ends it."""
 
@@ -135,38 +179,29 @@ class Stage:
         driver.begin(world, episode.seed)
         if mind is not None:
             mind.begin()
-        kept: dict[str, list] = {
-            name: [] for name in (*observation, "true_pose", "action", "reward", "event")
-        }
-        thoughts: list[Thought] = []
+        tape = Tape()
         outcome: Outcome = "stopped"
-        while len(kept["action"]) < MOST_DECISIONS:
+        while len(tape.actions) < MOST_DECISIONS:
             true_pose = simulator.accounts.odometry.true_pose[0].copy()
             thought = None if mind is None else mind.see(observation)
             if show is not None:
-                show(observation, true_pose, thought, sum(kept["reward"]))
+                show(observation, true_pose, thought, sum(tape.rewards))
             action = driver.act(true_pose, thought)
             if action is None:
                 break
-            if thought is not None:
-                thoughts.append(thought)
-            for name, array in observation.items():
-                kept[name].append(array)
-            kept["true_pose"].append(true_pose)
-            kept["action"].append(action)
+            tape.decide(observation, true_pose, thought, action)
             observation, row = blank_observation()
             reward, terminated, truncated = simulator.step(action, row)
             require(not simulator.interrupted, "the engine died in mid-episode; please try again.")
-            kept["reward"].append(reward)
-            kept["event"].append(bool(simulator.accounts.decisions_since_event[0] == 0))
+            tape.receive(reward, bool(simulator.accounts.decisions_since_event[0] == 0))
             if progress is not None:
-                progress(len(kept["action"]), MOST_DECISIONS // self.settings.frame_skip)
+                progress(len(tape.actions), MOST_DECISIONS // self.settings.frame_skip)
             if terminated or truncated:
                 outcome = "solved" if simulator.success else "failed" if terminated else "time is up"
                 break
         if progress is not None:
-            progress(len(kept["action"]), len(kept["action"]))
-        require(bool(kept["action"]), "the episode was stopped before its first decision.")
+            progress(len(tape.actions), len(tape.actions))
+        require(bool(tape.actions), "the episode was stopped before its first decision.")
         return Recording(
             agent=agent,
             driver=driven_by,
@@ -179,16 +214,9 @@ class Stage:
             camera=simulator.mode.observation_camera,
             outcome=outcome,
             settings=dict(about or {}),
-            rgb=np.stack([array.transpose(1, 2, 0) for array in kept["rgb"]]),
-            depth=np.stack(kept["depth"]),
-            pose=np.stack(kept["pose"]).astype(np.float64),
-            ego_motion=np.stack(kept["ego_motion"]),
-            true_pose=np.stack(kept["true_pose"]),
-            action=np.array(kept["action"], np.int64),
-            reward=np.array(kept["reward"]),
-            event=np.array(kept["event"]),
-            mind=None if mind is None else mind.track(thoughts),
+            mind=None if mind is None else mind.track(tape.thoughts),
             frame_skip=self.settings.frame_skip,
+            **tape.arrays(),
         )
 
 
