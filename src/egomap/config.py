@@ -192,6 +192,8 @@ class MapSettings:
     """Add the attended x, y in (-1, 1) to the context (ablation: no query position)."""
     similarity: Similarity = "cosine"
     """How a query is compared with a cell: cosine, or l1, the negative sum of absolute differences."""
+    use_ego_motion: bool = False
+    """Give the recurrent layer the ego-motion beside the view, as the baseline has it (not in the paper)."""
     normalise: bool = False
     """Bring each vector that is written to mean 0 and deviation 1 (not in the paper). Otherwise features grow in
     training until the global read's tanh is saturated and says nothing."""
@@ -305,6 +307,8 @@ class LearnerSettings:
     """rmsprop (alpha 0.99, eps 1e-5; paper) or adam (eps 1e-5)."""
     learning_rate: float = 7e-4
     """At the start (paper: 7e-4)."""
+    read_rate: float = 1.0
+    """The learning rate of the reads of a map, as a part of `learning_rate`, above 0 (paper: 1)."""
     learning_rate_decay: Literal["none", "linear"] = "none"
     """linear: down to 0 at the end of the budget."""
     max_gradient_norm: float = 0.5
@@ -335,6 +339,7 @@ class LearnerSettings:
             require(0.0 <= share <= 1.0, f"{name} must be between 0 and 1; got {share}.")
         for name, value in (
             ("learning-rate", self.learning_rate),
+            ("read-rate", self.read_rate),
             ("max-gradient-norm", self.max_gradient_norm),
             ("clip", self.clip),
         ):

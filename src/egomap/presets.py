@@ -19,6 +19,7 @@ FAST_LEARNER = LearnerSettings(
     value_weight=4.0,
     optimizer="adam",
     learning_rate=2e-3,
+    read_rate=0.1,
     learning_rate_decay="linear",
     epochs=2,
     minibatches=4,
@@ -26,7 +27,9 @@ FAST_LEARNER = LearnerSettings(
 )
 
 FAST = TrainConfig(
-    agent=AgentConfig(value_gain=0.01, map=MapSettings(normalise=True, write_gradient_steps=0)),
+    agent=AgentConfig(
+        value_gain=0.01, map=MapSettings(use_ego_motion=True, normalise=True, write_gradient_steps=0)
+    ),
     learner=FAST_LEARNER,
 )
 """Recurrent PPO with settings chosen for learning per hour on two cores (docs/training.md)."""

@@ -31,6 +31,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "anchored, write gradient of 2": {"anchor": "start", "write_gradient_steps": 2},
     "alpha 0": {"alpha": 0.0},
     "alpha 1": {"alpha": 1.0},
+    "ego-motion": {"use_ego_motion": True},
     "normalised": {"normalise": True},
     "naive, normalised, no write gradient": {
         "map_frame": "ego",

@@ -13,7 +13,7 @@ from replay import loop_of_steps, random_inputs, random_state
 
 from egomap.config import MapSettings
 from egomap.geometry import compose
-from egomap.memory import EgoMapMemory, MemoryInputs, native, reset_state
+from egomap.memory import EgoMapMemory, MemoryInputs, RecurrentMemory, native, reset_state
 from egomap.memory.egomap import EgoMapState
 
 NORTH, EAST, WEST = math.pi / 2, 0.0, math.pi
@@ -243,6 +243,19 @@ def test_the_view_counts_only_after_its_relu():
     expected, _ = memory.step(view, memory.initial_state(2))
     lower = view._replace(features=torch.where(view.features < 0, view.features - 3, view.features))
     assert torch.equal(memory.step(lower, memory.initial_state(2))[0], expected)
+
+
+def test_ego_motion_reaches_the_recurrent_layer_only_if_it_is_let():
+    view = at(random_inputs(1, 2, 0), 0)
+    moved = view._replace(ego_motion=view.ego_motion + 1.0)
+    for use_ego_motion in (False, True):
+        memory = small(use_ego_motion=use_ego_motion)
+        out, state = memory.step(view, memory.initial_state(2))
+        out_moved, state_moved = memory.step(moved, memory.initial_state(2))
+        assert torch.equal(out, out_moved) != use_ego_motion
+        assert torch.equal(state[0], state_moved[0])  # the map lies where the pose says
+    baseline = RecurrentMemory(hidden_size=8)
+    assert memory.reduce.in_features == baseline.reduce.in_features + memory.global_read.output_size
 
 
 def test_normalised_vectors_in_the_map():

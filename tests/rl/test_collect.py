@@ -16,7 +16,7 @@ from egomap.envs import DoomVectorEnv
 from egomap.presets import FAST_LEARNER
 from egomap.rl.collect import Collector
 from egomap.rl.returns import RunningScale
-from egomap.rl.update import Diverged, make_optimizer, prepare, update
+from egomap.rl.update import Diverged, make_optimizer, prepare, set_learning_rate, update
 from egomap.scenarios.dataset import ScenarioSet
 
 KINDS = ("gru", "lstm", "neural-map", "egomap")
@@ -100,7 +100,7 @@ def test_same_seed_same_rollouts(sets: dict[Task, ScenarioSet]) -> None:
 def test_an_update_lowers_the_loss_that_it_descends(env: DoomVectorEnv, learner: LearnerSettings) -> None:
     agent = agent_for(env, "egomap")
     collector = Collector(env, agent, steps=16)
-    optimizer = make_optimizer(list(agent.parameters()), learner)
+    optimizer = make_optimizer(agent, learner)
     generator = torch.Generator().manual_seed(0)
     collector.collect()
     # The same rollout again and again: the value loss must fall.
@@ -115,11 +115,31 @@ def test_the_first_pass_of_ppo_moves_from_where_the_rollout_was(env: DoomVectorE
     learner = dataclasses.replace(FAST_LEARNER, epochs=1, minibatches=1)
     agent = agent_for(env, "egomap")
     collector = Collector(env, agent, steps=16)
-    optimizer = make_optimizer(list(agent.parameters()), learner)
+    optimizer = make_optimizer(agent, learner)
     collector.collect()
     figures = update(agent.unroll, collector.rollout, optimizer, learner, generator=torch.Generator())
     assert abs(figures["divergence"]) < 1e-6
     assert figures["clipped"] == 0.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_reads_of_a_map_have_a_rate_of_their_own(env: DoomVectorEnv, kind: str) -> None:
+    learner = LearnerSettings(optimizer="adam", learning_rate=1e-2, read_rate=0.1)
+    agent = agent_for(env, kind)
+    optimizer = make_optimizer(agent, learner)
+    set_learning_rate(optimizer, 1e-3)
+    before = {name: parameter.detach().clone() for name, parameter in agent.named_parameters()}
+    for parameter in agent.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()  # Adam's first step is as long as the rate, whatever the gradient
+    for name, parameter in agent.named_parameters():
+        rate = 1e-4 if "read" in name else 1e-3
+        torch.testing.assert_close(
+            before[name] - parameter, torch.full_like(parameter, rate), rtol=0.01, atol=1e-6
+        )
+    known = {name for name in before if "read" in name}
+    assert bool(known) == (kind in ("egomap", "neural-map"))
+    assert len(make_optimizer(agent, LearnerSettings()).param_groups) == 1
 
 
 def test_a_loss_that_is_no_number_changes_nothing(env: DoomVectorEnv) -> None:
@@ -128,7 +148,7 @@ def test_a_loss_that_is_no_number_changes_nothing(env: DoomVectorEnv) -> None:
     collector.collect()
     collector.rollout.reward[1, 2] = float("nan")
     before = {name: tensor.clone() for name, tensor in agent.state_dict().items()}
-    optimizer = make_optimizer(list(agent.parameters()), LearnerSettings())
+    optimizer = make_optimizer(agent, LearnerSettings())
     with pytest.raises(Diverged, match="learning rate"):
         update(agent.unroll, collector.rollout, optimizer, LearnerSettings(), generator=torch.Generator())
     for name, tensor in agent.state_dict().items():
@@ -139,7 +159,7 @@ def test_advantages_are_scaled_by_what_many_rollouts_showed(env: DoomVectorEnv) 
     learner = dataclasses.replace(FAST_LEARNER, epochs=1, minibatches=1)
     agent = agent_for(env)
     collector = Collector(env, agent, steps=8)
-    optimizer = make_optimizer(list(agent.parameters()), learner)
+    optimizer = make_optimizer(agent, learner)
     scale = RunningScale()
     for _ in range(3):
         collector.collect()
@@ -163,5 +183,5 @@ def test_a_memory_of_ones_own(env: DoomVectorEnv) -> None:
     agent = build_agent(config, env.camera, env.extent)
     collector = Collector(env, agent, steps=8)
     collector.collect()
-    optimizer = make_optimizer(list(agent.parameters()), LearnerSettings())
+    optimizer = make_optimizer(agent, LearnerSettings())
     update(agent.unroll, collector.rollout, optimizer, LearnerSettings(), generator=torch.Generator())

@@ -97,7 +97,7 @@ def test_an_update_by_threads_is_the_update_by_one(kind: AgentKind, learner: Lea
         agent = build_agent(AgentConfig(kind=kind), CAMERA, EXTENT).double()
         rollout = filled()
         rollout.state = used_state(agent, synthetic_batch(STEPS, ENVS))
-        optimizer = make_optimizer(list(agent.parameters()), learner)
+        optimizer = make_optimizer(agent, learner)
         with contextlib.closing(GradientThreads(count)) as threads:
             figures = update(
                 agent.unroll,

@@ -182,6 +182,7 @@ def build_agent(
             kernels=KERNELS,
             strides=STRIDES,
             hidden_size=config.hidden_size,
+            motion_unit=config.motion_unit,
         )
     elif config.kind == "neural-map":
         memory = NeuralMapMemory(

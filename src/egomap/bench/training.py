@@ -128,7 +128,7 @@ class _Learning:
         self, env: DoomVectorEnv, agent: Agent, learner: LearnerSettings, threads: GradientThreads
     ) -> None:
         self._env, self._agent, self._learner = env, agent, learner
-        self._optimizer = make_optimizer(list(agent.parameters()), learner)
+        self._optimizer = make_optimizer(agent, learner)
         self._shuffle = torch.Generator().manual_seed(0)
         self._threads = threads
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from egomap.config import Camera, MapSettings
+from egomap.config import MOTION_UNIT, Camera, MapSettings
 from egomap.geometry import (
     affine_from_motion,
     affine_from_pose,
@@ -37,6 +37,7 @@ from egomap.geometry.checks import check_pose, require_shape
 from egomap.memory.cores import GRUCore
 from egomap.memory.protocol import MemoryInputs, MemoryState, MemoryTrace, TensorSpec
 from egomap.memory.reads import ContextRead, GlobalRead, orthogonal
+from egomap.memory.recurrent import EGO_MOTION_FEATURES, ego_motion_features
 from egomap.memory.scan import Writes, write_and_read
 
 KNOWN_PART = 1e-3
@@ -61,7 +62,8 @@ class EgoMapState(NamedTuple):
 class EgoMapMemory(nn.Module):
     """Projective map in the world's frame with global and attentive reads in the agent's, beside a GRU.
 
-    Sizes as in the paper: features 16x4x10 = 640 and a global read of 32 -> FC 128, ReLU -> GRU 128; a query
+    Sizes as in the paper: features 16x4x10 = 640 and a global read of 32 (with `use_ego_motion` 4 more) -> FC 128,
+    ReLU -> GRU 128; a query
     from h_t reads a context of 16 + 2; the output is [h_t, c_t] = 146. The features are mapped as given
     (before their last ReLU); the FC layer gets their ReLU. Every ablation of the paper is a switch of
     `MapSettings`.
@@ -77,6 +79,7 @@ class EgoMapMemory(nn.Module):
         strides: Strides of these convolutions.
         paddings: Zero padding of each; none if not given.
         hidden_size: Units of the FC layer and of the GRU.
+        motion_unit: As for the baseline, with `use_ego_motion`.
     """
 
     depth_rows: Tensor
@@ -93,6 +96,7 @@ class EgoMapMemory(nn.Module):
         strides: Sequence[int] = (4, 2, 1),
         paddings: Sequence[int] | None = None,
         hidden_size: int = 128,
+        motion_unit: float = MOTION_UNIT,
     ):
         super().__init__()
         settings = (settings or MapSettings()).validate()
@@ -107,6 +111,7 @@ class EgoMapMemory(nn.Module):
             )
         self.camera, self.settings, self.feature_shape = camera, settings, expected
         self.hidden_size, self.output_size = hidden_size, hidden_size + settings.context_size
+        self.motion_unit = motion_unit
         size, channels = settings.map_size, settings.channels
         self.global_read = None
         if settings.use_global_read:
@@ -122,7 +127,8 @@ class EgoMapMemory(nn.Module):
                 use_position=settings.use_query_position,
             )
         read_size = self.global_read.output_size if self.global_read is not None else 0
-        self.reduce = nn.Linear(math.prod(feature_shape) + read_size, hidden_size)
+        motion_size = EGO_MOTION_FEATURES if settings.use_ego_motion else 0
+        self.reduce = nn.Linear(math.prod(feature_shape) + read_size + motion_size, hidden_size)
         orthogonal(self.reduce, nn.init.calculate_gain("relu"))
         self.core = GRUCore(hidden_size, hidden_size)
 
@@ -186,7 +192,8 @@ class EgoMapMemory(nn.Module):
             map_next, known, observed = self._write(features, points, valid, map_warped, known)
             map_ego = image_from_rows(map_next)
 
-        hidden = self.core.step(self._recurrent_input(inputs.features, map_ego, trace), old.hidden)
+        x = self._recurrent_input(inputs.features, map_ego, inputs.ego_motion, trace)
+        hidden = self.core.step(x, old.hidden)
         output = self._output(hidden, map_ego, trace)
         if trace is not None:
             trace["hidden"] = hidden.detach()
@@ -225,7 +232,9 @@ class EgoMapMemory(nn.Module):
             )
             maps_again = maps_ego
         images = image_from_rows(maps_ego.flatten(0, 1))  # (T * N, C, size, size), channels last in memory
-        x = self._recurrent_input(inputs.features.flatten(0, 1), images, None)
+        x = self._recurrent_input(
+            inputs.features.flatten(0, 1), images, inputs.ego_motion.flatten(0, 1), None
+        )
         hidden, hidden_last = self.core.unroll(x.unflatten(0, lead), old.hidden, episode_start)
         output = self._output(hidden.flatten(0, 1), image_from_rows(maps_again.flatten(0, 1)), None)
         return output.unflatten(0, lead), EgoMapState(map_last, known, hidden_last, steps[-1] + 1, origin[-1])
@@ -306,16 +315,20 @@ class EgoMapMemory(nn.Module):
             return features.detach(), map_prev.detach()
         return features, torch.where(cut[:, None, None], map_prev.detach(), map_prev)
 
-    def _recurrent_input(self, features: Tensor, map_ego: Tensor, trace: MemoryTrace | None) -> Tensor:
-        """What enters the GRU (B, H): FC over the ReLU of the view (B, C, Hf, Wf) and the global read."""
+    def _recurrent_input(
+        self, features: Tensor, map_ego: Tensor, ego_motion: Tensor, trace: MemoryTrace | None
+    ) -> Tensor:
+        """What enters the GRU (B, H): FC over the ReLU of the view (B, C, Hf, Wf), the global read, the motion."""
         # Place by place, then channels: a view of a channels-last tensor; it only orders the layer's columns.
-        x = F.relu(features.movedim(-3, -1).flatten(-3))
+        x = [F.relu(features.movedim(-3, -1).flatten(-3))]
         if self.global_read is not None:
             global_read = self.global_read(map_ego)
-            x = torch.cat((x, global_read), dim=-1)
+            x.append(global_read)
             if trace is not None:
                 trace["global_read"] = global_read.detach()
-        return F.relu(self.reduce(x))
+        if self.settings.use_ego_motion:
+            x.append(ego_motion_features(ego_motion.detach(), self.motion_unit).to(x[0].dtype))
+        return F.relu(self.reduce(torch.cat(x, dim=-1)))
 
     def _output(self, hidden: Tensor, map_ego: Tensor, trace: MemoryTrace | None) -> Tensor:
         """[h_t, c_t] (B, output_size)."""

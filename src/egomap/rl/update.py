@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from egomap.agents.agent import AgentOutput
 from egomap.config import LearnerSettings
+from egomap.memory.reads import ContextRead, GlobalRead
 from egomap.rl.losses import Loss, a2c_loss, ppo_loss
 from egomap.rl.returns import RunningScale, following_values, generalised_advantages
 from egomap.rl.rollout import Batch, Rollout
@@ -28,11 +29,27 @@ class Diverged(RuntimeError):
     """The loss or the gradient is no number any more; the weights were not changed by it."""
 
 
-def make_optimizer(parameters: list[nn.Parameter], settings: LearnerSettings) -> torch.optim.Optimizer:
-    """The optimiser that the settings name."""
+def make_optimizer(agent: nn.Module, settings: LearnerSettings) -> torch.optim.Optimizer:
+    """The optimiser that the settings name, of all the agent's parameters; those of its reads have their own rate."""
+    reads = {
+        parameter
+        for module in agent.modules()
+        if isinstance(module, (GlobalRead, ContextRead))
+        for parameter in module.parameters()
+    }
+    if settings.read_rate == 1.0:
+        reads.clear()
+    others = [parameter for parameter in agent.parameters() if parameter not in reads]
+    groups: list[dict[str, Any]] = [{"params": others, "part": 1.0}]
+    if reads:  # in the agent's order, which a set does not keep
+        groups.append({"params": [p for p in agent.parameters() if p in reads], "part": settings.read_rate})
+    optimizer: torch.optim.Optimizer
     if settings.optimizer == "rmsprop":
-        return torch.optim.RMSprop(parameters, lr=settings.learning_rate, alpha=0.99, eps=1e-5)
-    return torch.optim.Adam(parameters, lr=settings.learning_rate, eps=1e-5)
+        optimizer = torch.optim.RMSprop(groups, alpha=0.99, eps=1e-5)
+    else:
+        optimizer = torch.optim.Adam(groups, eps=1e-5)
+    set_learning_rate(optimizer, settings.learning_rate)
+    return optimizer
 
 
 def prepare(rollout: Rollout, settings: LearnerSettings) -> None:
@@ -154,6 +171,6 @@ def _parts(num_envs: int, parts: int, generator: torch.Generator) -> tuple[Tenso
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """The rate of all parameters from now on."""
+    """The rate of all parameters from now on, of the reads' a part of it."""
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group["part"]

@@ -118,7 +118,7 @@ class Trainer:
         self._stop = False
         torch.manual_seed(config.seed)
         self.agent = build_agent(config.agent, observation_camera(config), extent)
-        self._optimizer = make_optimizer(list(self.agent.parameters()), config.learner)
+        self._optimizer = make_optimizer(self.agent, config.learner)
         self._scale = RunningScale()
         self._shuffle = torch.Generator()
         torch.manual_seed(self._rank_seed())
