@@ -39,7 +39,7 @@ def test_sizes_of_the_paper():
 def test_sizes_of_the_ablations(name):
     memory = small(**ABLATIONS[name])
     switches = memory.settings
-    assert memory.reduce.in_features == 640 + 32 * switches.use_global_read
+    assert memory.reduce.in_features == 640 + 32 * switches.use_global_read + 4 * switches.use_ego_motion
     context = (16 + 2 * switches.use_query_position) * switches.use_query
     out, state = memory.step(at(random_inputs(1, 3, 0), 0), memory.initial_state(3))
     assert out.shape == (3, memory.output_size) == (3, 8 + context)
