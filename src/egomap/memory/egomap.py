@@ -63,10 +63,9 @@ class EgoMapMemory(nn.Module):
     """Projective map in the world's frame with global and attentive reads in the agent's, beside a GRU.
 
     Sizes as in the paper: features 16x4x10 = 640 and a global read of 32 (with `use_ego_motion` 4 more) -> FC 128,
-    ReLU -> GRU 128; a query
-    from h_t reads a context of 16 + 2; the output is [h_t, c_t] = 146. The features are mapped as given
-    (before their last ReLU); the FC layer gets their ReLU. Every ablation of the paper is a switch of
-    `MapSettings`.
+    ReLU -> GRU 128; a query from h_t reads a context of 16 + 2; the output is [h_t, c_t] = 146. The features are
+    mapped as given (before their last ReLU); the FC layer gets their ReLU. Every ablation of the paper is a switch
+    of `MapSettings`.
 
     Shapes: features (..., C, Hf, Wf), depth (..., H, W), pose and ego_motion (..., 3) ->
     output (..., output_size).
@@ -113,9 +112,7 @@ class EgoMapMemory(nn.Module):
         self.hidden_size, self.output_size = hidden_size, hidden_size + settings.context_size
         self.motion_unit = motion_unit
         size, channels = settings.map_size, settings.channels
-        self.global_read = None
-        if settings.use_global_read:
-            self.global_read = GlobalRead(channels, size)
+        self.global_read = GlobalRead(channels, size) if settings.use_global_read else None
         self.context_read = None
         if settings.use_query:
             self.context_read = ContextRead(

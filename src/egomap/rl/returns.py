@@ -65,7 +65,7 @@ class RunningScale:
     Rewards are rare here. In a rollout, and even more so in a part of one, in which nothing happened, advantages are
     the value's errors alone; brought to deviation 1 on their own they would push the policy as hard as a found item
     does, and its entropy collapses. Over many rollouts the scale is that of what is worth learning. It must forget,
-    too: a new agent's values are of size 1, its first advantages much larger than any that follow.
+    too: a new agent's values may be wide of the mark, and its first advantages larger than any that follow.
 
     Args:
         decay: How much of the old scale is left after one rollout.

@@ -31,18 +31,14 @@ class Diverged(RuntimeError):
 
 def make_optimizer(agent: nn.Module, settings: LearnerSettings) -> torch.optim.Optimizer:
     """The optimiser that the settings name, of all the agent's parameters; those of its reads have their own rate."""
-    reads = {
-        parameter
-        for module in agent.modules()
-        if isinstance(module, (GlobalRead, ContextRead))
-        for parameter in module.parameters()
-    }
-    if settings.read_rate == 1.0:
-        reads.clear()
-    others = [parameter for parameter in agent.parameters() if parameter not in reads]
-    groups: list[dict[str, Any]] = [{"params": others, "part": 1.0}]
-    if reads:  # in the agent's order, which a set does not keep
-        groups.append({"params": [p for p in agent.parameters() if p in reads], "part": settings.read_rate})
+    readers = [module for module in agent.modules() if isinstance(module, (GlobalRead, ContextRead))]
+    reads = [] if settings.read_rate == 1.0 else [p for reader in readers for p in reader.parameters()]
+    known = set(reads)
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in agent.parameters() if p not in known], "part": 1.0}
+    ]
+    if reads:
+        groups.append({"params": reads, "part": settings.read_rate})
     optimizer: torch.optim.Optimizer
     if settings.optimizer == "rmsprop":
         optimizer = torch.optim.RMSprop(groups, alpha=0.99, eps=1e-5)
