@@ -309,6 +309,8 @@ class LearnerSettings:
     """At the start (paper: 7e-4)."""
     read_rate: float = 1.0
     """The learning rate of the reads of a map, as a part of `learning_rate`, above 0 (paper: 1)."""
+    perception_rate: float = 1.0
+    """The learning rate of perception, as a part of `learning_rate`, above 0 (paper: 1)."""
     learning_rate_decay: Literal["none", "linear"] = "none"
     """linear: down to 0 at the end of the budget."""
     max_gradient_norm: float = 0.5
@@ -340,6 +342,7 @@ class LearnerSettings:
         for name, value in (
             ("learning-rate", self.learning_rate),
             ("read-rate", self.read_rate),
+            ("perception-rate", self.perception_rate),
             ("max-gradient-norm", self.max_gradient_norm),
             ("clip", self.clip),
         ):

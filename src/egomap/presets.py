@@ -20,6 +20,7 @@ FAST_LEARNER = LearnerSettings(
     optimizer="adam",
     learning_rate=2e-3,
     read_rate=0.1,
+    perception_rate=0.25,
     learning_rate_decay="linear",
     epochs=2,
     minibatches=4,

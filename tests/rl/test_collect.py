@@ -123,8 +123,8 @@ def test_the_first_pass_of_ppo_moves_from_where_the_rollout_was(env: DoomVectorE
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_reads_of_a_map_have_a_rate_of_their_own(env: DoomVectorEnv, kind: str) -> None:
-    learner = LearnerSettings(optimizer="adam", learning_rate=1e-2, read_rate=0.1)
+def test_perception_and_the_reads_of_a_map_have_rates_of_their_own(env: DoomVectorEnv, kind: str) -> None:
+    learner = LearnerSettings(optimizer="adam", learning_rate=1e-2, read_rate=0.1, perception_rate=0.5)
     agent = agent_for(env, kind)
     optimizer = make_optimizer(agent, learner)
     set_learning_rate(optimizer, 1e-3)
@@ -133,7 +133,7 @@ def test_the_reads_of_a_map_have_a_rate_of_their_own(env: DoomVectorEnv, kind: s
         parameter.grad = torch.ones_like(parameter)
     optimizer.step()  # Adam's first step is as long as the rate, whatever the gradient
     for name, parameter in agent.named_parameters():
-        rate = 1e-4 if "read" in name else 1e-3
+        rate = 1e-4 if "read" in name else 5e-4 if "perception" in name else 1e-3
         torch.testing.assert_close(
             before[name] - parameter, torch.full_like(parameter, rate), rtol=0.01, atol=1e-6
         )

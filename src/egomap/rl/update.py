@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from egomap.agents.agent import AgentOutput
+from egomap.agents.perception import Perception
 from egomap.config import LearnerSettings
 from egomap.memory.reads import ContextRead, GlobalRead
 from egomap.rl.losses import Loss, a2c_loss, ppo_loss
@@ -30,15 +31,17 @@ class Diverged(RuntimeError):
 
 
 def make_optimizer(agent: nn.Module, settings: LearnerSettings) -> torch.optim.Optimizer:
-    """The optimiser that the settings name, of all the agent's parameters; those of its reads have their own rate."""
-    readers = [module for module in agent.modules() if isinstance(module, (GlobalRead, ContextRead))]
-    reads = [] if settings.read_rate == 1.0 else [p for reader in readers for p in reader.parameters()]
-    known = set(reads)
+    """The optimiser that the settings name, of all the agent's parameters, each with its part of the rate."""
+    parts = dict.fromkeys(agent.parameters(), 1.0)
+    for module in agent.modules():
+        if isinstance(module, (GlobalRead, ContextRead)):
+            parts.update(dict.fromkeys(module.parameters(), settings.read_rate))
+        elif isinstance(module, Perception):
+            parts.update(dict.fromkeys(module.parameters(), settings.perception_rate))
     groups: list[dict[str, Any]] = [
-        {"params": [p for p in agent.parameters() if p not in known], "part": 1.0}
+        {"params": [parameter for parameter, its in parts.items() if its == part], "part": part}
+        for part in dict.fromkeys(parts.values())
     ]
-    if reads:
-        groups.append({"params": reads, "part": settings.read_rate})
     optimizer: torch.optim.Optimizer
     if settings.optimizer == "rmsprop":
         optimizer = torch.optim.RMSprop(groups, alpha=0.99, eps=1e-5)
@@ -167,6 +170,6 @@ def _parts(num_envs: int, parts: int, generator: torch.Generator) -> tuple[Tenso
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """The rate of all parameters from now on, of the reads' a part of it."""
+    """The rate of all parameters from now on; each group has its part of it."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group["part"]
