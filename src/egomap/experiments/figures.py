@@ -133,7 +133,7 @@ def _curves(figure: Figure, data: dict[str, Any]) -> None:
         _finish(left, f"{task}, {rows[0]['size']} x {rows[0]['size']}", "return on held-out mazes", axis="y")
         _finish(right, "", "", axis="y")
         left.set_xlabel("million decisions, 4 frames each", color=INK)
-        right.set_xlabel("hours of one run on its share of the cores, evaluations included", color=INK)
+        right.set_xlabel("hours of a run, with its evaluations", color=INK)
         if number == 0:
             left.legend(frameon=False, fontsize=7)
     end = short(data["paper_frames"] / FRAME_SKIP)

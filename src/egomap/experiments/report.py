@@ -162,7 +162,9 @@ def _limits(data: dict[str, Any], rows: Sequence[dict[str, Any]]) -> list[str]:
         )
     if data["seeds"] < 3:
         found.append(
-            f"{data['seeds']} seed{'s' * (data['seeds'] > 1)}: nothing is known of the spread between runs."
+            "One seed: nothing is known of the spread between runs."
+            if data["seeds"] == 1
+            else "Two seeds: next to nothing is known of the spread between runs."
         )
     elif data["seeds"] < 5:
         found.append(
