@@ -186,7 +186,8 @@ def test_a_stopped_engine_can_be_closed(doom: Make) -> None:
 
 
 HOLDER = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it runs in the background ignore it
 import numpy as np
 from egomap.envs import DoomVectorEnv
 env = DoomVectorEnv(3, config=sys.argv[1], copy=False)
@@ -310,7 +311,10 @@ print("went on")
     holder = Holder(sets["labyrinth"].cfg("train"), tmp_path, then)
     time.sleep(0.3)
     os.killpg(holder.process.pid, signal.SIGINT)
-    output, errors = holder.process.communicate(timeout=30)
+    try:
+        output, errors = holder.process.communicate(timeout=30)
+    finally:
+        holder.process.kill()  # whatever happened: it would step for ever beside the other tests
     assert (holder.process.returncode, output.strip()) == (0, "went on"), errors
     assert eventually(holder.has_left_nothing, 3.0)
 
