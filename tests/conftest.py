@@ -7,6 +7,7 @@ and a failure must come back when the test is run again.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from hypothesis import settings
 
 from egomap.config import ScenarioConfig, Task
 from egomap.scenarios.dataset import ScenarioSet, generate
+
+# What a shell runs in its background ignores Ctrl-C, and so do its children; the tests send it to both.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Read by OpenMP when torch loads it: threads that wait must not spin while other processes want the cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
