@@ -82,6 +82,17 @@ def test_every_job_has_a_folder_of_its_own_and_experiments_share_them() -> None:
     assert len(by_name) == 2 * (20 + 5 + 9)
 
 
+def test_seeds_may_begin_later() -> None:
+    rows = plan.results(Scale(budget=1000, seeds=2, first_seed=3), ("labyrinth",), ("random", "egomap"))
+    assert [[job.seed for job in row.jobs] for row in rows] == [[3, 4], [3, 4]]
+    assert [job.config.seed for job in rows[1].jobs if job.config] == [3, 4]
+    # They are the runs that five seeds from 0 would have.
+    five = plan.results(Scale(budget=1000, seeds=5), ("labyrinth",), ("random", "egomap"))
+    assert [job.name for row in rows for job in row.jobs] == [
+        job.name for row in five for job in row.jobs[3:]
+    ]
+
+
 def test_curves_are_evaluated_not_too_often() -> None:
     assert Scale(budget=20_000, seeds=1).spacing == 0
     assert Scale(budget=400_000, seeds=1).spacing == 100_000
@@ -91,9 +102,11 @@ def test_curves_are_evaluated_not_too_often() -> None:
 
 def test_the_printed_command_is_the_whole_truth() -> None:
     assert Ablation(budget=2e4, seeds=1).command() == "egomap reproduce ablation --budget 20000 --seeds 1"
-    some = Results(budget=1e6, size=5, tasks=("labyrinth",), agents=("gru",), jobs=2, evaluate_every=1e5)
+    some = Results(
+        budget=1e6, size=5, tasks=("labyrinth",), agents=("gru",), jobs=2, evaluate_every=1e5, first_seed=2
+    )
     assert some.command() == (
-        "egomap reproduce results --budget 1000000 --seeds 3 --size 5 --evaluate-every 100000 "
+        "egomap reproduce results --budget 1000000 --seeds 3 --first-seed 2 --size 5 --evaluate-every 100000 "
         "--tasks labyrinth --agents gru"
     )
     assert Results(agents=("random", "planner")).command() == (
@@ -107,6 +120,7 @@ def test_the_printed_command_is_the_whole_truth() -> None:
         (Ablation(budget=0), "budget must be 1 or more; got 0"),
         (Ablation(budget=0.5), "budget must be a whole number"),
         (Ablation(seeds=0), "seeds must be 1 or more"),
+        (Ablation(first_seed=-1), "first-seed must be 0 or more"),
         (Ablation(jobs=0), "jobs must be 1 or more"),
         (Ablation(size=2), "size must be 3 to 21"),
         (Results(tasks=()), "at least one task"),

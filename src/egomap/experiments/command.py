@@ -30,6 +30,8 @@ class Campaign(ABC):
     """Decisions of each training run, 4 frames each (paper: 3e8)."""
     seeds: int = 3
     """Runs of each agent (paper: 3)."""
+    first_seed: int = Scale.first_seed
+    """Their seeds are counted from this one: settings that were chosen on some seeds are best tested on others."""
     size: int | None = None
     """Cells along each side of the mazes (default: the paper's, 9; ordered items 5)."""
     jobs: int | None = None
@@ -79,6 +81,7 @@ class Campaign(ABC):
         return Scale(
             budget=int(self.budget),
             seeds=self.seeds,
+            first_seed=self.first_seed,
             size=self.size,
             preset=self.preset,
             train=self.train,
@@ -148,6 +151,7 @@ class Campaign(ABC):
             words += ["--budget", f"{int(self.budget)}"]
         words += ["--seeds", f"{self.seeds}"]
         for name, default in (
+            ("first_seed", Scale.first_seed),
             ("size", None),
             ("preset", "fast"),
             ("train", ScenarioConfig.train),

@@ -38,6 +38,7 @@ class Scale:
 
     budget: int
     seeds: int
+    first_seed: int = 0
     size: int | None = None
     """None: the paper's."""
     preset: Literal["fast", "paper"] = "fast"
@@ -61,7 +62,13 @@ class Scale:
             ("episodes-per-layout", self.episodes_per_layout),
         ):
             require(value >= 1, f"{name} must be 1 or more; got {value}.")
+        require(self.first_seed >= 0, f"first-seed must be 0 or more; got {self.first_seed}.")
         return self
+
+    @property
+    def each_seed(self) -> range:
+        """The seeds of every row's runs."""
+        return range(self.first_seed, self.first_seed + self.seeds)
 
     def scenario(self, task: TaskName) -> ScenarioConfig:
         """The mazes of a task."""
@@ -185,7 +192,7 @@ def _scripted(scale: Scale, task: TaskName, kind: str) -> tuple[Job, ...]:
     scenario = scale.scenario(task)
     return tuple(
         Job(f"{kind}-{_place(scale, task, scenario)}-s{seed}", kind, scenario, seed, scale)
-        for seed in range(scale.seeds)
+        for seed in scale.each_seed
     )
 
 
@@ -214,7 +221,7 @@ def _learners(
     )
     return tuple(
         Job(f"{name}-s{seed}", kind, scenario, seed, scale, replace(config, seed=seed).validate())
-        for seed in range(scale.seeds)
+        for seed in scale.each_seed
     )
 
 
