@@ -28,9 +28,7 @@ FAST_LEARNER = LearnerSettings(
 )
 
 FAST = TrainConfig(
-    agent=AgentConfig(
-        value_gain=0.01, map=MapSettings(use_ego_motion=True, normalise=True, write_gradient_steps=0)
-    ),
+    agent=AgentConfig(value_gain=0.01, map=MapSettings(use_ego_motion=True, normalise=True)),
     learner=FAST_LEARNER,
 )
 """Recurrent PPO with settings chosen for learning per hour on two cores (docs/training.md)."""
