@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -13,7 +14,10 @@ import pytest
 
 from egomap.cli import main
 from egomap.envs.pool import core_shares, usable_cores
-from egomap.experiments.campaign import folder_lock, launch
+from egomap.experiments import plan
+from egomap.experiments.campaign import Running, after, folder_lock, launch
+from egomap.experiments.command import Results
+from egomap.training.run import begin_run
 from envs.helpers import eventually, processes_of
 
 SMALL = ("--budget", "4096", "--seeds", "1", "--size", "3", "--train", "2", "--test", "2")
@@ -63,12 +67,13 @@ def test_killed_and_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert eventually(lambda: not processes_of(runs), 5), "children outlived the campaign"
     finished = times(runs, "**/final-*.json")
     assert len(finished) == 2
+    (out / ".results.png.12345.tmp").write_bytes(b"half a pic")  # a kill may leave this, too
 
     assert main(arguments(tmp_path)) == 0
     table = capsys.readouterr().out
     assert finished.items() <= times(runs, "**/final-*.json").items(), "something was done twice"
     assert len(times(runs, "**/final-*.json")) == 4
-    assert {path.name for path in out.iterdir()} == {
+    assert {path.name for path in out.glob("[!.]*")} == {
         f"results.{kind}" for kind in ("md", "csv", "json", "png", "svg")
     }
     found = json.loads((out / "results.json").read_text())
@@ -96,6 +101,33 @@ def test_killed_and_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[s
     config.write_text(config.read_text().replace('"checkpoint_every": 50000', '"checkpoint_every": 60000'))
     assert main(arguments(tmp_path)) == 2
     assert "holds a run with other settings" in capsys.readouterr().err
+
+
+def test_a_table_without_a_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Found before anything is run; if it is lost later, the others go on."""
+    (tmp_path / "file").write_text("")
+    (tmp_path / "out" / "results.png").mkdir(parents=True)
+    for out in (tmp_path / "file" / "out", tmp_path / "out"):
+        assert main([*CAMPAIGN, "--runs", str(tmp_path / "runs"), "--out", str(out)]) == 2
+        assert str(out) in capsys.readouterr().err
+    assert list((tmp_path / "runs").glob("[!.]*")) == []
+    campaign = Results(tasks=("labyrinth",), agents=("gru",), runs=tmp_path / "runs")
+    scale = campaign.scale()
+    campaign.try_write(campaign.rows(scale), scale, tmp_path / "out")
+    assert "The table could not be written and is tried again later" in capsys.readouterr().err
+
+
+def test_settings_that_change_meanwhile_are_a_failure(tmp_path: Path) -> None:
+    """Every step reads the presets anew: one that was edited while a campaign runs must not mix its rows."""
+    (row,) = plan.results(plan.Scale(budget=4096, seeds=1, runs=tmp_path / "runs"), ("labyrinth",), ("gru",))
+    (job,) = row.jobs
+    assert job.config is not None
+    other = dataclasses.replace(job.config, checkpoint_every=123)
+    begin_run(job.folder, other, 640.0)
+    process = subprocess.Popen(["true"])
+    process.wait()
+    failure, following = after(Running(job, plan.train_command(job), process, [0]))
+    assert failure is not None and "holds a run with other settings" in failure.reason and not following
 
 
 def test_asked_to_stop(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from egomap.config import require
 from egomap.envs.pool import core_shares
 from egomap.experiments.plan import Job
-from egomap.experiments.state import next_command, progress
+from egomap.experiments.state import check, next_command, progress
 from egomap.scenarios.dataset import generate
 
 POLL_SECONDS = 0.5
@@ -94,7 +94,7 @@ def run_jobs(jobs: Sequence[Job], *, at_once: int = 1, on_finished: Callable[[],
                 time.sleep(POLL_SECONDS)
                 for step in [step for step in running if step.process.poll() is not None]:
                     running.remove(step)
-                    failure, following = _after(step)
+                    failure, following = after(step)
                     if following:
                         running.append(_start(step.job, step.cores))
                         continue
@@ -155,9 +155,13 @@ def launch(command: Sequence[str], log: IO[bytes], cores: Sequence[int]) -> subp
     )
 
 
-def _after(step: Running) -> tuple[Failure | None, bool]:
+def after(step: Running) -> tuple[Failure | None, bool]:
     """What became of a step that ended: a failure, or whether the job goes on."""
     code = step.process.returncode
+    try:
+        check(step.job)  # it has read the presets for itself, and they may have been edited meanwhile
+    except ValueError as error:
+        return Failure(step.job, str(error)), False
     following = next_command(step.job)
     if code == 0 and following != step.command:
         return None, following is not None

@@ -113,7 +113,10 @@ class Campaign(ABC):
         from egomap.experiments.campaign import folder_lock, run_jobs
 
         with folder_lock(scale.runs):
-            failures = run_jobs(jobs, at_once=at_once, on_finished=lambda: self.write(rows, scale, out))
+            self.write(
+                rows, scale, out
+            )  # now, lest it be found only after hours that there is no place for it
+            failures = run_jobs(jobs, at_once=at_once, on_finished=lambda: self.try_write(rows, scale, out))
         text = self.write(rows, scale, out)
         print(text)
         print("\n".join(str(out / name) for name in self._files()))
@@ -144,6 +147,13 @@ class Campaign(ABC):
             write_whole(out / f"{self.experiment}.{kind}", picture(data, kind))
         return text
 
+    def try_write(self, rows: Sequence[Row], scale: Scale, out: Path) -> None:
+        """`write`, while others are still learning: they must not end because a disk is full."""
+        try:
+            self.write(rows, scale, out)
+        except (ValueError, OSError) as error:
+            print(f"The table could not be written and is tried again later: {error}", file=sys.stderr)
+
     def command(self) -> str:
         """The command that gives this very table, wherever it puts it."""
         words = ["egomap", "reproduce", self.experiment]
@@ -171,7 +181,11 @@ class Campaign(ABC):
         return [f"{self.experiment}.{kind}" for kind in ("md", "csv", "json", "png", "svg")]
 
     def _require_place(self, out: Path) -> None:
-        others = sorted({path.name for path in out.iterdir()} - set(self._files())) if out.exists() else []
+        # A name that begins with a dot is what a kill left of a file that was being written.
+        there = (
+            {path.name for path in out.iterdir() if not path.name.startswith(".")} if out.exists() else set()
+        )
+        others = sorted(there - set(self._files()))
         require(
             not others, f"{out} holds other files ({', '.join(others[:3])}); give another folder by --out."
         )
