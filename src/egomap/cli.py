@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -25,6 +25,7 @@ from egomap.config import (
     Task,
     TrainConfig,
     require,
+    require_whole,
 )
 from egomap.inspector.options import InspectOptions, PlayOptions, ProbeOptions
 
@@ -277,19 +278,14 @@ class TrainFlags:
             scenarios=None if self.scenarios is None else str(Path(self.scenarios).resolve()),
             env=replace(base.env, rendering=self.rendering, ego_motion_noise=self.noise),
             learner=self.learner,
-            budget=_whole(self.budget, "budget"),
+            budget=require_whole(self.budget, "budget"),
             seed=self.seed,
             curriculum=curriculum,
             curriculum_bar=self.curriculum_bar,
-            evaluate_every=_whole(self.evaluate_every, "evaluate-every"),
-            checkpoint_every=_whole(self.checkpoint_every, "checkpoint-every"),
+            evaluate_every=require_whole(self.evaluate_every, "evaluate-every"),
+            checkpoint_every=require_whole(self.checkpoint_every, "checkpoint-every"),
             reset_every_update=self.reset_every_update,
         ).validate()
-
-
-def _whole(value: float, name: str) -> int:
-    require(value == int(value), f"{name} must be a whole number; got {value}.")
-    return int(value)
 
 
 def train(flags: TrainFlags) -> int:
@@ -378,7 +374,7 @@ def evaluate(
     Args:
         runs: Run folders; those that differ in their seed alone are also summed up together.
         agents: Who plays besides: random, planner (with no runs: both).
-        scenario: Family whose default set is played (made once and kept).
+        scenario: Family whose default set is played (made once and kept); with runs and --size or --items: theirs.
         size: Cells along each side of the default set.
         items: Items of the default ordered-items set.
         scenarios: A folder of `egomap generate` or of .cfg files, or any .cfg files (a glob pattern too), instead.
@@ -399,8 +395,10 @@ def evaluate(
         require(out.resolve().parent.is_dir(), f"{out} cannot be written: {out.parent} is not a folder.")
     for run in runs:
         require((run / "config.json").exists(), f"{run} holds no run: it has no config.json.")
-    own_mazes = bool(runs) and not (scenario or size or items or scenarios)
-    worlds = None if own_mazes else _worlds(scenario, size, items, scenarios, split)
+    named = bool(scenarios) or any(option is not None for option in (scenario, size, items))
+    if runs and named and not scenarios and scenario is None:
+        scenario, size, items = _as_trained(runs, size, items)
+    worlds = _worlds(scenario, size, items, scenarios, split) if named or not runs else None
 
     # Only now, for it brings torch along: bad input is told at once.
     from egomap.evaluation.tables import print_evaluations
@@ -559,6 +557,29 @@ def _reproduce(given: list[str]) -> int:
         args=given,
     )
     return chosen if isinstance(chosen, int) else chosen.run()
+
+
+def _as_trained(
+    runs: tuple[Path, ...], size: int | None, items: int | None
+) -> tuple[Task, int | None, int | None]:
+    """Task, size and items to play where not all are given: what the runs have in common."""
+    from egomap.training.run import open_run
+
+    trained = [open_run(run)[1].scenario for run in runs]
+
+    def common(name: str) -> Any:
+        values = {getattr(each, name) for each in trained}
+        option = "scenario" if name == "task" else name
+        require(
+            len(values) == 1,
+            f"these runs were trained on different mazes ({name} {', '.join(map(str, sorted(values)))}); say which "
+            f"by --{option}.",
+        )
+        return values.pop()
+
+    task = common("task")
+    items = common("items") if items is None and task == "ordered-items" else items
+    return task, common("size") if size is None else size, items
 
 
 def _worlds(

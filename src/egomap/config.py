@@ -26,6 +26,12 @@ def require(condition: bool, message: str) -> None:
         raise ValueError(message)
 
 
+def require_whole(value: float, name: str) -> int:
+    """A whole number that a person may write as 2e6, or a ValueError that names it."""
+    require(math.isfinite(value) and value == int(value), f"{name} must be a whole number; got {value}.")
+    return int(value)
+
+
 @dataclass(frozen=True)
 class Camera:
     """A pinhole camera over an image of height x width pixels.

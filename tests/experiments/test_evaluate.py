@@ -15,7 +15,7 @@ from egomap.cli import main
 from egomap.config import ScenarioConfig, Task, TrainConfig
 from egomap.envs.worlds import worlds_of_files, worlds_of_set
 from egomap.experiments import optimum
-from egomap.experiments.evaluate import Question, contestants, evaluate, parse_levels
+from egomap.experiments.evaluate import Question, contestants, evaluate, groups, parse_levels
 from egomap.scenarios.dataset import ScenarioSet, cache_folder, generate
 from egomap.training.checkpoint import checkpoints
 
@@ -60,6 +60,36 @@ def test_runs_that_differ_in_their_seed_are_summed_up(runs: dict[str, Path]) -> 
     means = [one["summary"]["mean_return"] for one in answer["evaluations"]]
     assert answer["groups"][0]["summary"]["mean_return"] == pytest.approx((means[0] + means[2]) / 2)
     assert answer["groups"][0]["runs"] == [str(runs["egomap-s0"]), str(runs["egomap-s1"])]
+
+
+def test_groups_are_of_different_seeds(runs: dict[str, Path]) -> None:
+    question = Question(layouts=1)
+    two = contestants([runs["egomap-s0"], runs["egomap-s1"]], [], question, None)
+    first, second = evaluate(two, question, quiet)["evaluations"]
+    later = {**second, "trained_decisions": 256}
+    assert len(groups([first, second])) == 1
+    # The last checkpoints of runs that are not equally far are not compared; the best ones are of any moment.
+    assert groups([first, later]) == []
+    assert [group["runs"] for group in groups([first, later], same_decisions=False)] == [
+        [str(runs["egomap-s0"]), str(runs["egomap-s1"])]
+    ]
+    assert groups([first, {**second, "train_seed": 0}]) == []
+
+
+def test_another_size_is_of_the_runs_own_task(
+    runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(runs["gru"], tmp_path / "run")
+    config = tmp_path / "run" / "config.json"
+    config.write_text(config.read_text().replace('"task": "labyrinth"', '"task": "find-return"'))
+    assert main(["evaluate", str(tmp_path / "run"), "--size", "3", "--layouts", "1", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["evaluations"]
+    assert (found["scenarios"]["task"], found["scenarios"]["size"]) == ("find-return", 3)
+    told = refused(capsys, str(tmp_path / "run"), str(runs["gru"]), "--size", "3")
+    assert told == (
+        "these runs were trained on different mazes (task find-return, labyrinth); say which by --scenario."
+    )
+    assert refused(capsys, str(runs["gru"]), "--size", "0").startswith("size must be 3 to 21")
 
 
 def test_argmax_is_another_way_to_play(runs: dict[str, Path]) -> None:
@@ -110,7 +140,9 @@ def test_bad_input(
     gru = str(runs["gru"])
     assert refused(capsys, gru, gru) == "a run folder is given twice."
     assert "noise must be levels" in refused(capsys, gru, "--noise", "much")
+    assert "noise must be levels" in refused(capsys, gru, "--noise", "0,0.1,...,inf")
     assert "noise must be between 0 and 1" in refused(capsys, gru, "--noise", "0,7")
+    assert refused(capsys, gru, "--noise", "0,0.1,0") == "a level of noise is given twice."
     assert refused(capsys, gru, "--episodes-per-layout", "0").startswith("episodes-per-layout must be 1")
     assert refused(capsys, gru, "--layouts", "0").startswith("layouts must be 1 or more")
     assert refused(capsys, gru, "--out", f"{gru}/config.json").endswith("exists already; give another name.")

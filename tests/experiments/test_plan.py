@@ -9,7 +9,7 @@ import pytest
 from egomap.cli import TrainFlags
 from egomap.experiments import paper, plan
 from egomap.experiments.command import Ablation, Campaign, Curves, Noise, Results
-from egomap.experiments.dry_run import clock
+from egomap.experiments.dry_run import clock, queue_end
 from egomap.experiments.plan import Scale, train_command
 from egomap.experiments.speed import GUESSED_START, Speed, of_rows, seconds_left
 from egomap.presets import preset
@@ -119,6 +119,9 @@ def test_the_printed_command_is_the_whole_truth() -> None:
     [
         (Ablation(budget=0), "budget must be 1 or more; got 0"),
         (Ablation(budget=0.5), "budget must be a whole number"),
+        (Ablation(budget=float("inf")), "budget must be a whole number; got inf"),
+        (Results(agents=("random",), evaluate_every=-5), "evaluate-every must be 0 or more; got -5"),
+        (Ablation(evaluate_every=float("nan")), "evaluate-every must be a whole number; got nan"),
         (Ablation(seeds=0), "seeds must be 1 or more"),
         (Ablation(first_seed=-1), "first-seed must be 0 or more"),
         (Ablation(jobs=0), "jobs must be 1 or more"),
@@ -144,6 +147,13 @@ def test_estimates(tmp_path: Path) -> None:
     evaluation = 64 * 525 / 1200
     expected = 10 + 1000 + 8 * evaluation + 2 * (10 + evaluation)
     assert seconds_left(job, {"gru": speed}) == pytest.approx(expected)
+
+
+def test_a_queue_ends_with_its_last_job() -> None:
+    assert queue_end([60.0], 8) == 60.0
+    assert queue_end([10.0, 10.0, 10.0], 2) == 20.0
+    assert queue_end([5.0, 1.0, 1.0, 1.0, 7.0], 2) == 10.0
+    assert queue_end([], 3) == 0.0
 
 
 def test_clock() -> None:

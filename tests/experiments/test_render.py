@@ -14,8 +14,10 @@ import pytest
 
 from egomap.cli import main
 from egomap.experiments.figures import bands, picture
-from egomap.experiments.render import markdown, short, table, table_csv
-from egomap.experiments.report import what_it_shows
+from egomap.experiments.findings import what_it_shows
+from egomap.experiments.paper import SIZES
+from egomap.experiments.plan import settings_digest
+from egomap.experiments.render import markdown, short, table, table_csv, times_as_many
 
 
 def summary(
@@ -61,6 +63,7 @@ def data(experiment: str = "results", size: int = 9) -> dict[str, Any]:
         "title": "Results: agents on tasks",
         "command": "egomap reproduce results --budget 400000 --seeds 3",
         "preset": "fast",
+        "settings": settings_digest("fast"),
         "seeds": 3,
         "budget": 400_000,
         "paper_frames": 1_200_000_000,
@@ -95,6 +98,9 @@ def test_csv() -> None:
     assert (egomap["frames"], egomap["paper_frames"]) == ("1600000", "1200000000")
     assert (egomap["test_mean"], egomap["test_std"], egomap["paper_test_mean"]) == ("0.5", "0.01", "0.732")
     assert egomap["hours_per_run"] == "0.2"
+    begun = data()
+    begun["rows"][2]["hours"] = [0.4, 0.0, 0.0]
+    assert list(csv.DictReader(io.StringIO(table_csv(begun))))[2]["hours_per_run"] == "0.4"
     assert (none["test_mean"], none["seeds"]) == ("", "0")
 
 
@@ -106,13 +112,15 @@ def test_numbers_as_people_say_them() -> None:
 
 def test_what_the_page_says_is_worked_out() -> None:
     told = " ".join(what_it_shows(data()))
-    assert "Random on held-out mazes is within 0.1 of the paper's Random on all tasks; farthest on" in told
+    assert "Random on held-out mazes is within 0.1 of the paper's Random on labyrinth; farthest on" in told
     assert "labyrinth: -0.014." in told
-    assert "The Planner solves at least 96.9% of the held-out mazes of every task" in told
+    assert "The Planner solves at least 96.9% of the held-out mazes of labyrinth" in told
+    assert "tasks and rewards are the paper's" not in told  # one task of four
     assert "better than Random on held-out mazes (intervals apart): EgoMap." in told
     assert "not told from Random by this budget: GRU." in told
     assert "the paper's 750 times as many" in told and "3 seeds" in told and "not the paper's A2C" in told
-    assert "Not finished: labyrinth Neural Map." in told
+    assert "Not finished: labyrinth Neural Map (0 of 3 seeds)." in told
+    assert "has changed" not in told
     assert "smaller than the paper's" not in told
     worse = data()
     worse["rows"][0]["ours"]["test"]["mean_return"] = 0.2
@@ -120,6 +128,41 @@ def test_what_the_page_says_is_worked_out() -> None:
     told = " ".join(what_it_shows(worse))
     assert "is not within 0.1 of the paper's Random" in told and "does not solve at least 96.9%" in told
     assert "smaller than the paper's" in " ".join(what_it_shows(data(size=5)))
+
+
+def test_only_what_is_there_is_said() -> None:
+    """Of nobody who learns, of all four tasks, of seeds that are missing, of agents that fell below Random."""
+    nobody = data()
+    nobody["rows"] = [nobody["rows"][0], nobody["rows"][4]]
+    four = {**nobody, "rows": [{**row, "task": task} for task in SIZES for row in nobody["rows"]]}
+    for row in four["rows"]:
+        row["size"] = SIZES[row["task"]]
+    told = " ".join(what_it_shows(four))
+    assert "So tasks and rewards are the paper's" in told and "nothing of memories" in told
+    four["rows"][0]["paper"] = {"train": None, "test": {"mean": 0.5, "std": None}}
+    assert "So tasks and rewards" not in " ".join(what_it_shows(four))
+    nobody["rows"][1]["ours"] = {"train": None, "test": None}
+    assert "Not finished: labyrinth Planner (0 of 3 seeds)." in what_it_shows(nobody)
+
+    part = data()
+    part["rows"][2]["ours"] = {"train": None, "test": {**part["rows"][2]["ours"]["test"], "runs": 1}}
+    told = " ".join(what_it_shows(part))
+    assert "One seed: nothing is known" in told and "labyrinth EgoMap (0 of 3 seeds)" in told
+    assert "0.500 ± 0.010 (1 of 3 seeds)" in table(part)
+
+    fallen = data()
+    fallen["rows"][1]["ours"]["test"] |= {"mean_return": -0.2, "interval_95": [-0.21, -0.16]}
+    told = " ".join(what_it_shows(fallen))
+    assert (
+        "worse than Random on held-out mazes (intervals apart): GRU." in told and "not told from" not in told
+    )
+    assert "has changed since these runs" in " ".join(what_it_shows({**data(), "settings": "other"}))
+
+
+def test_times_as_many() -> None:
+    assert [
+        times_as_many({**data(), "budget": budget}) for budget in (400_000, 200_000_000, 900_000_000)
+    ] == [*("750 times as many", "1.5 times as many", "0.33 times as many")]
 
 
 @pytest.mark.parametrize("experiment", ["results", "curves", "ablation", "noise"])
@@ -137,10 +180,25 @@ def test_figures(experiment: str) -> None:
     assert "held-out mazes" in words and "paper" in words
 
 
-def test_bands_go_as_far_as_all_seeds() -> None:
-    curves = data()["rows"][1]["curves"]
-    assert bands(curves).shape == (3, 2, 3)
-    assert np.array_equal(bands(curves)[:, 1, 2], [0.2, 0.2, 0.2])
+def test_bands_tell_how_far_all_seeds_have_come() -> None:
+    array, whole = bands(data()["rows"][1]["curves"])
+    assert array.shape == (3, 4, 3) and whole == 2
+    assert np.array_equal(array[:, 1, 2], [0.2, 0.2, 0.2])
+    assert np.array_equal(np.isnan(array[:, 2, 2]), [False, True, False])
+    array, whole = bands([[], []])
+    assert array.size == 0 and whole == 0
+
+
+def test_the_legend_does_not_wait_for_the_first_row() -> None:
+    found = data()
+    found["rows"][0]["ours"]["test"] = None
+    words = " ".join(ElementTree.fromstring(picture(found, "svg")).itertext())
+    assert "ours, 95 % interval" in words and "paper, ± deviation" in words
+    curves = data("curves", size=5)
+    for row in curves["rows"]:
+        row["curves"] = row["curves"] and [[], [], []]
+    words = " ".join(ElementTree.fromstring(picture(curves, "svg")).itertext())
+    assert "EgoMap" in words and "Neural Map" in words and "5 x 5 (paper: 9 x 9)" in words
 
 
 def test_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

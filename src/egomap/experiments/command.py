@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from egomap.config import ScenarioConfig, require
+from egomap.config import ScenarioConfig, require, require_whole
 from egomap.envs.pool import usable_cores
 from egomap.experiments import paper, plan
 from egomap.experiments.plan import AgentName, Row, Scale, TaskName
@@ -75,11 +75,9 @@ class Campaign(ABC):
 
     def scale(self) -> Scale:
         """The options that say how large it is; a ValueError if one is out of range."""
-        for name, value in (("budget", self.budget), ("evaluate-every", self.evaluate_every or 0)):
-            require(value == int(value), f"{name} must be a whole number; got {value}.")
         require(self.jobs is None or self.jobs >= 1, f"jobs must be 1 or more; got {self.jobs}.")
         return Scale(
-            budget=int(self.budget),
+            budget=require_whole(self.budget, "budget"),
             seeds=self.seeds,
             first_seed=self.first_seed,
             size=self.size,
@@ -88,7 +86,9 @@ class Campaign(ABC):
             test=self.test,
             train_layouts=min(self.train_layouts, self.train),
             episodes_per_layout=self.episodes_per_layout,
-            evaluate_every=None if self.evaluate_every is None else int(self.evaluate_every),
+            evaluate_every=(
+                None if self.evaluate_every is None else require_whole(self.evaluate_every, "evaluate-every")
+            ),
             runs=self.runs,
         ).validate()
 
@@ -131,6 +131,7 @@ class Campaign(ABC):
     def write(self, rows: Sequence[Row], scale: Scale, out: Path) -> str:
         """Data, table and figure of what is finished; returns the Markdown."""
         from egomap.experiments.figures import picture
+        from egomap.experiments.findings import bullets, what_it_shows
         from egomap.experiments.gather import gather
         from egomap.experiments.render import markdown, table_csv
         from egomap.training.files import write_whole
@@ -139,7 +140,7 @@ class Campaign(ABC):
             self.experiment, self.title, rows, scale, command=self.command(), paper_frames=self.paper_frames
         )
         out.mkdir(parents=True, exist_ok=True)
-        text = markdown(data)
+        text = f"{markdown(data)}\n{bullets(what_it_shows(data))}"
         write_whole(out / f"{self.experiment}.json", json.dumps(data, indent=1) + "\n")
         write_whole(out / f"{self.experiment}.md", text)
         write_whole(out / f"{self.experiment}.csv", table_csv(data))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -17,10 +18,9 @@ def show_plan(jobs: Sequence[Job], scale: Scale, *, at_once: int) -> None:
     """Print every job with how far it is and how long it will take."""
     known = speeds(jobs, scale.runs, core_shares(at_once)[0])
     table = Table("run", "state", "time left, at most")
-    total = 0.0
+    each = []
     for job in jobs:
-        seconds = seconds_left(job, known)
-        total += seconds
+        each.append(seconds := seconds_left(job, known))
         if next_command(job) is None:
             state = "finished"
         elif job.config is None:
@@ -38,8 +38,16 @@ def show_plan(jobs: Sequence[Job], scale: Scale, *, at_once: int) -> None:
         )
     shared = " (if they do not slow each other)" if at_once > 1 else ""
     print(
-        f"{len(jobs)} runs, {at_once} at once{shared}: {clock(total / at_once)} at most. Runs: {scale.runs}"
+        f"{len(jobs)} runs, {at_once} at once{shared}: {clock(queue_end(each, at_once))} at most. Runs: {scale.runs}"
     )
+
+
+def queue_end(seconds: Sequence[float], at_once: int) -> float:
+    """When the last job ends, if each begins as soon as a place is free."""
+    free = [0.0] * at_once
+    for each in seconds:
+        heapq.heapreplace(free, free[0] + each)
+    return max(free)
 
 
 def clock(seconds: float) -> str:

@@ -56,6 +56,7 @@ class Question:
         require(self.seed >= 0, f"seed must be 0 or more; got {self.seed}.")
         for level in self.noise:
             EnvSettings(ego_motion_noise=level).validate()
+        require(len(set(self.noise)) == len(self.noise), "a level of noise is given twice.")
         return self
 
 
@@ -151,16 +152,21 @@ def evaluate(found: Sequence[Contestant], question: Question, bar: Bar) -> dict[
         "format": FORMAT,
         "question": {name: value for name, value in asdict(question).items() if name != "num_envs"},
         "evaluations": answers,
-        "groups": groups(answers),
+        "groups": groups(answers, same_decisions=question.checkpoint == "last"),
     }
 
 
-def groups(answers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Summaries of evaluations that differ in the training seed alone, where there are two or more of them."""
+def groups(answers: Sequence[dict[str, Any]], *, same_decisions: bool = True) -> list[dict[str, Any]]:
+    """Summaries of evaluations that differ in the training seed alone, where there are two or more of them.
+
+    The best checkpoints of runs are of different moments, so for them `same_decisions` is False. Two runs of one seed
+    are no sample of seeds: such a group is left out.
+    """
     found: dict[str, list[dict[str, Any]]] = {}
     for answer in answers:
         if answer["run"] is not None:
-            key = [answer["config"], answer["trained_decisions"], answer["noise"], answer["scenarios"]]
+            decisions = answer["trained_decisions"] if same_decisions else None
+            key = [answer["config"], decisions, answer["noise"], answer["scenarios"]]
             found.setdefault(sha256(canonical(key)), []).append(answer)
     return [
         {
@@ -170,7 +176,7 @@ def groups(answers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             "summary": summarise([member["layouts"] for member in members]),
         }
         for members in found.values()
-        if len(members) > 1
+        if len({member["train_seed"] for member in members}) == len(members) > 1
     ]
 
 
@@ -217,7 +223,7 @@ def parse_levels(text: str) -> tuple[float, ...]:
         between = [round(first + step * (second - first), 9) for step in range(steps + 1)]
         before, after = parts[: dots - 2], parts[dots + 2 :]
         return (*map(float, before), *between, *map(float, after))
-    except (ValueError, IndexError, ZeroDivisionError):
+    except (ValueError, IndexError, ArithmeticError):
         raise ValueError(f"noise must be levels like 0,0.1,0.2 or 0,0.02,...,0.2; got {text!r}.") from None
 
 

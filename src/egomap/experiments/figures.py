@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from egomap.config import FRAME_SKIP
+from egomap.experiments.paper import SIZES
 from egomap.experiments.render import short
 
 if TYPE_CHECKING:
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, PALE, OURS, PAPER = "#212529", "#adb5bd", "#1864ab", "#d9480f"
+_OURS: dict[str, Any] = {"marker": "o", "linestyle": "none", "color": OURS}
+_PAPER: dict[str, Any] = {
+    "marker": "D",
+    "linestyle": "none",
+    "markersize": 4,
+    "color": PAPER,
+    "markerfacecolor": "none",
+}
 COLOURS = {"GRU": "#868e96", "Neural Map": "#e67700", "EgoMap": "#1864ab"}
 
 
@@ -43,44 +52,46 @@ def _tasks(data: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+def title(row: dict[str, Any]) -> str:
+    """The task and its mazes; the paper's, too, where they are others, for its figures are in the same panel."""
+    size, of_paper = row["size"], SIZES[row["task"]]
+    return f"{row['task']}, {size} x {size}" + (
+        "" if size == of_paper else f" (paper: {of_paper} x {of_paper})"
+    )
+
+
 def _tables(figure: Figure, data: dict[str, Any]) -> None:
     """One panel for each task: a line for each agent, our mean with its interval, and the paper's."""
+    from matplotlib.lines import Line2D
+
     tasks = _tasks(data)
     most = max(len(rows) for rows in tasks.values())
     figure.set_size_inches(max(5.0, 2.6 * len(tasks)), 0.9 + 0.32 * most)
-    for number, (task, rows) in enumerate(tasks.items()):
+    for number, rows in enumerate(tasks.values()):
         ax = figure.add_subplot(1, len(tasks), number + 1)
         places = np.arange(len(rows))[::-1]
         for place, row in zip(places, rows, strict=True):
-            first = number == 0 and place == places[0]
             if (test := row["ours"]["test"]) is not None:
                 low, high = test["interval_95"]
                 ax.plot([low, high], [place, place], color=OURS, linewidth=2, alpha=0.5)
-                ax.plot(
-                    test["mean_return"],
-                    place,
-                    "o",
-                    color=OURS,
-                    label="ours, 95 % interval" if first else None,
-                )
+                ax.plot(test["mean_return"], place, **_OURS)
             if (value := row["paper"]["test"]) is not None:
-                ax.errorbar(
-                    value["mean"],
-                    place - 0.22,
-                    xerr=value["std"] or 0.0,
-                    fmt="D",
-                    markersize=4,
-                    color=PAPER,
-                    markerfacecolor="none",
-                    linewidth=1,
-                    label="paper, ± deviation" if first else None,
-                )
+                ax.errorbar(value["mean"], place - 0.22, xerr=value["std"] or 0.0, linewidth=1, **_PAPER)
         ax.set_yticks(
             places, [row["agent"] for row in rows] if number == 0 or len(tasks) == 1 else [""] * len(rows)
         )
         ax.set_ylim(-0.7, len(rows) - 0.4)
-        _finish(ax, f"{task}, {rows[0]['size']} x {rows[0]['size']}", "return on held-out mazes", axis="x")
-    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=7)
+        _finish(ax, title(rows[0]), "return on held-out mazes", axis="x")
+    figure.legend(
+        handles=[
+            Line2D([], [], label="ours, 95 % interval", **_OURS),
+            Line2D([], [], label="paper, ± deviation", **_PAPER),
+        ],
+        loc="outside lower center",
+        ncols=2,
+        frameon=False,
+        fontsize=7,
+    )
 
 
 def _noise(figure: Figure, data: dict[str, Any]) -> None:
@@ -97,12 +108,7 @@ def _noise(figure: Figure, data: dict[str, Any]) -> None:
             ax.fill_between(x, mean - std, mean + std, color=colour, alpha=0.15, linewidth=0)
         if level := _mean_and_std(baseline, name):
             ax.axhline(level[0], color=colour, linestyle=":", linewidth=1, label=f"GRU without noise, {name}")
-    _finish(
-        ax,
-        f"{noisy[0]['task']}, {noisy[0]['size']} x {noisy[0]['size']}",
-        "return on held-out mazes",
-        axis="y",
-    )
+    _finish(ax, title(noisy[0]), "return on held-out mazes", axis="y")
     ax.set_xlabel("standard deviation of the ego-motion noise, in training and test", color=INK)
     ax.legend(frameon=False, fontsize=7)
 
@@ -118,9 +124,11 @@ def _mean_and_std(row: dict[str, Any], whose: str) -> tuple[float, float] | None
 
 def _curves(figure: Figure, data: dict[str, Any]) -> None:
     """A row for each task: held-out return over decisions, and over hours; the band goes from worst to best seed."""
+    from matplotlib.lines import Line2D
+
     tasks = _tasks(data)
     figure.set_size_inches(7.4, 0.4 + 2.3 * len(tasks))
-    for number, (task, rows) in enumerate(tasks.items()):
+    for number, rows in enumerate(tasks.values()):
         left = figure.add_subplot(len(tasks), 2, 2 * number + 1)
         right = figure.add_subplot(len(tasks), 2, 2 * number + 2, sharey=left)
         for row in rows:
@@ -130,33 +138,40 @@ def _curves(figure: Figure, data: dict[str, Any]) -> None:
             else:
                 _band(left, row, column=0, unit=1e6)
                 _band(right, row, column=1, unit=3600.0)
-        _finish(left, f"{task}, {rows[0]['size']} x {rows[0]['size']}", "return on held-out mazes", axis="y")
+        _finish(left, title(rows[0]), "return on held-out mazes", axis="y")
         _finish(right, "", "", axis="y")
         left.set_xlabel("million decisions, 4 frames each", color=INK)
         right.set_xlabel("hours of a run, with its evaluations", color=INK)
         if number == 0:
-            left.legend(frameon=False, fontsize=7)
+            learners = dict.fromkeys(row["agent"] for row in data["rows"] if row["curves"] is not None)
+            handles = [Line2D([], [], color=COLOURS.get(agent, INK), label=agent) for agent in learners]
+            left.legend(handles=handles, frameon=False, fontsize=7)
     end = short(data["paper_frames"] / FRAME_SKIP)
+    uneven = any(len({len(curve) for curve in row["curves"]}) > 1 for row in data["rows"] if row["curves"])
+    dotted = ", dotted where some seeds are missing" if uneven else ""
     figure.supxlabel(
-        f"lines: ours, mean and range of seeds; ◇ the paper's at its end, {end} decisions", fontsize=7
+        f"lines: ours, mean and range of seeds{dotted}; ◇ the paper's at its end, {end} decisions", fontsize=7
     )
 
 
-def bands(curves: Sequence[Sequence[Sequence[float]]]) -> np.ndarray:
-    """Seeds' curves as one array (seeds, evaluations, 3), as far as all of them have come."""
-    shortest = min(len(curve) for curve in curves)
-    return np.array([curve[:shortest] for curve in curves]).reshape(len(curves), shortest, 3)
+def bands(curves: Sequence[Sequence[Sequence[float]]]) -> tuple[np.ndarray, int]:
+    """Seeds' curves as one array (seeds, evaluations, 3), NaN where a seed has not come so far; how far all have."""
+    lengths = [len(curve) for curve in curves]
+    array = np.full((len(curves), max(lengths), 3), np.nan)
+    for row, curve in zip(array, curves, strict=True):
+        row[: len(curve)] = np.reshape(curve, (-1, 3))
+    return array, min(lengths)
 
 
 def _band(ax: Axes, row: dict[str, Any], *, column: int, unit: float) -> None:
-    begun = [curve for curve in row["curves"] if curve]
-    if not begun:
-        return
-    array = bands(begun)
-    x, value = array[..., column].mean(0) / unit, array[..., 2]
     colour = COLOURS.get(row["agent"], INK)
-    ax.fill_between(x, value.min(0), value.max(0), color=colour, alpha=0.15, linewidth=0)
-    ax.plot(x, value.mean(0), "o-", markersize=2.5, linewidth=1.3, color=colour, label=row["agent"])
+    array, whole = bands(row["curves"])
+    if array.size:
+        x, value = np.nanmean(array[..., column], 0) / unit, array[..., 2]
+        line: dict[str, Any] = {"markersize": 2.5, "linewidth": 1.3, "color": colour}
+        ax.fill_between(x, np.nanmin(value, 0), np.nanmax(value, 0), color=colour, alpha=0.15, linewidth=0)
+        ax.plot(x[:whole], np.nanmean(value, 0)[:whole], "o-", **line)
+        ax.plot(x[max(whole - 1, 0) :], np.nanmean(value, 0)[max(whole - 1, 0) :], "o:", **line)
     if (paper := row["paper"]["test"]) is not None:  # on the right edge, whatever the axis shows
         edge: Any = ax.get_yaxis_transform()
         style: dict[str, Any] = {"color": colour, "mfc": "white", "clip_on": False}

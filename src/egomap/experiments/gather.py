@@ -11,7 +11,7 @@ from typing import Any
 
 from egomap.evaluation.scores import summarise
 from egomap.experiments.paper import Value
-from egomap.experiments.plan import Job, Row, Scale
+from egomap.experiments.plan import Job, Row, Scale, settings_digest
 from egomap.experiments.state import SPLITS, curve, progress, scores
 
 FORMAT = "egomap experiment 1"
@@ -27,6 +27,7 @@ def gather(
         "title": title,
         "command": command,
         "preset": scale.preset,
+        "settings": settings_digest(scale.preset),
         "seeds": scale.seeds,
         "budget": scale.budget,
         "paper_frames": paper_frames,

@@ -27,6 +27,9 @@ RESULTS_FRAMES = 1_200_000_000
 ABLATION_FRAMES = 800_000_000
 NOISE_FRAMES = 320_000_000
 
+SIZES = {"labyrinth": 9, "find-return": 9, "4-item": 5, "6-item": 5}
+"""Cells along each side of the mazes, by task."""
+
 RESULTS: dict[tuple[str, str], Pair] = {
     ("4-item", "Random"): Pair(Value(-0.179), Value(-0.206)),
     ("4-item", "GRU"): Pair(Value(2.341, 0.026), Value(2.266, 0.035)),

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from egomap.config import AgentKind, MapSettings, ScenarioConfig, TrainConfig, require
 from egomap.experiments import paper
 from egomap.presets import ABLATIONS, preset
+from egomap.scenarios.layout import canonical, sha256
 
 TaskName = Literal["4-item", "6-item", "find-return", "labyrinth"]
 TASK_NAMES: tuple[TaskName, ...] = ("4-item", "6-item", "find-return", "labyrinth")
@@ -62,6 +63,8 @@ class Scale:
             ("episodes-per-layout", self.episodes_per_layout),
         ):
             require(value >= 1, f"{name} must be 1 or more; got {value}.")
+        every = self.evaluate_every
+        require(every is None or every >= 0, f"evaluate-every must be 0 or more; got {every}.")
         require(self.first_seed >= 0, f"first-seed must be 0 or more; got {self.first_seed}.")
         return self
 
@@ -137,6 +140,11 @@ class Row:
     paper_train: paper.Value | None
     paper_test: paper.Value | None
     noise: float = 0.0
+
+
+def settings_digest(name: str) -> str:
+    """Stands for the settings that a preset has today, so that a table can be told from one of other settings."""
+    return sha256(canonical(preset(name).to_json()))[:12]
 
 
 def results(scale: Scale, tasks: Sequence[TaskName], agents: Sequence[AgentName]) -> list[Row]:

@@ -35,12 +35,17 @@ def budgets(data: dict[str, Any]) -> str:
     if not any(row["decisions"] for row in data["rows"]):
         return f"{layouts}; nobody learns anything here."
     frames = data["budget"] * FRAME_SKIP
-    share = data["paper_frames"] / frames
     return (
         f"{layouts}; mean ± deviation over {data['seeds']} seed{'s' * (data['seeds'] > 1)}. Ours: "
         f"{short(frames)} frames ({short(data['budget'])} decisions) for each run, preset `{data['preset']}`. The "
-        f"paper: {short(data['paper_frames'])} frames, {share:,.0f} times as many, three runs."
+        f"paper: {short(data['paper_frames'])} frames, {times_as_many(data)}, three runs."
     )
+
+
+def times_as_many(data: dict[str, Any]) -> str:
+    """How many frames the paper's runs had for each one of ours."""
+    times = data["paper_frames"] / (data["budget"] * FRAME_SKIP)
+    return f"{times:,.0f} times as many" if times >= 10 else f"{times:.2g} times as many"
 
 
 def _cells(row: dict[str, Any], data: dict[str, Any]) -> list[str]:
@@ -48,17 +53,14 @@ def _cells(row: dict[str, Any], data: dict[str, Any]) -> list[str]:
     frames = MISSING
     if row["decisions"] is not None:
         frames = f"{short(row['decisions'] * FRAME_SKIP)} / {short(row['paper_frames'])}"
-    seeds = (
-        "" if test is None or test["runs"] == data["seeds"] else f" ({test['runs']} of {data['seeds']} seeds)"
-    )
     return [
         row["task"],
         f"{row['size']} x {row['size']}",
         row["agent"],
         frames,
-        ours(train),
+        ours(train, data["seeds"]),
         of_paper(row["paper"]["train"]),
-        ours(test) + seeds,
+        ours(test, data["seeds"]),
         MISSING if test is None else f"{test['interval_95'][0]:.3f} to {test['interval_95'][1]:.3f}",
         MISSING if test is None else f"{test['iqm_return']:.3f}",
         of_paper(row["paper"]["test"]),
@@ -67,12 +69,13 @@ def _cells(row: dict[str, Any], data: dict[str, Any]) -> list[str]:
     ]
 
 
-def ours(summary: dict[str, Any] | None) -> str:
-    """Mean ± deviation over seeds, where there is one."""
+def ours(summary: dict[str, Any] | None, seeds: int) -> str:
+    """Mean ± deviation over seeds, where there is one; it says so if some of them are not finished."""
     if summary is None:
         return MISSING
-    deviation = summary["std_over_seeds"]
-    return f"{summary['mean_return']:.3f}" + ("" if deviation is None else f" ± {deviation:.3f}")
+    deviation = "" if summary["std_over_seeds"] is None else f" ± {summary['std_over_seeds']:.3f}"
+    of = "" if summary["runs"] == seeds else f" ({summary['runs']} of {seeds} seeds)"
+    return f"{summary['mean_return']:.3f}{deviation}{of}"
 
 
 def of_paper(value: dict[str, Any] | None) -> str:
@@ -118,7 +121,7 @@ def table_csv(data: dict[str, Any]) -> str:
         test, train = row["ours"]["test"] or {}, row["ours"]["train"] or {}
         paper_train, paper_test = row["paper"]["train"] or {}, row["paper"]["test"] or {}
         low, high = test.get("interval_95", (None, None))
-        decisions, hours = row["decisions"], row["hours"]
+        decisions, hours = row["decisions"], [each for each in row["hours"] or () if each]
         values = (
             *(data["experiment"], row["task"], row["size"], row["agent"], row["noise"], data["preset"]),
             *(test.get("runs", 0), decisions, decisions and decisions * FRAME_SKIP, row["paper_frames"]),
@@ -127,7 +130,7 @@ def table_csv(data: dict[str, Any]) -> str:
             *(test.get("mean_return"), test.get("std_over_seeds"), low, high, test.get("iqm_return")),
             *(paper_test.get("mean"), paper_test.get("std"), test.get("success")),
             *(test.get("median_decisions_to_success"), test.get("share_of_optimum")),
-            sum(hours) / len(hours) if hours else None,
+            sum(hours) / len(hours) if hours else None,  # of those that have begun
         )
         writer.writerow(
             {
