@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -53,8 +55,8 @@ def test_two_ranks_agree(kind: str) -> None:
     assert "rank 1 of 2 agrees" in done.stdout
 
 
-def ranks_of(torchrun: int) -> list[int]:
-    """Processes that torchrun started, by the rank in their environment."""
+def ranks_of(torchrun: int, only: int | None = None) -> list[int]:
+    """Processes that torchrun started, by the rank in their environment; of one rank alone if that is asked for."""
     found: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -70,7 +72,27 @@ def ranks_of(torchrun: int) -> list[int]:
             continue
         if parent == torchrun and "RANK" in variables:
             found[int(variables["RANK"])] = int(entry.name)
-    return [found[rank] for rank in sorted(found)]
+    return [found[rank] for rank in sorted(found) if only in (None, rank)]
+
+
+def listens(pid: int, port: int) -> bool:
+    """Whether a process listens at a port of this box."""
+    sockets = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            _, local, _, state, *_, inode = line.split()[:10]
+            if state == "0A" and int(local.rsplit(":", 1)[1], 16) == port:
+                sockets.add(f"socket:[{inode}]")
+    held = {os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink()}
+    return bool(sockets & held)
+
+
+def wait_for_updates(run: Path, count: int, group: list[subprocess.Popen[str]]) -> None:
+    deadline = time.monotonic() + 120
+    while len(read_metrics(run / "metrics.csv")) < count:
+        assert all(each.poll() is None for each in group), [each.communicate()[1] for each in group]
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_a_killed_rank(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
@@ -85,11 +107,7 @@ def test_a_killed_rank(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
         text=True,
     )
     try:
-        deadline = time.monotonic() + 120
-        while len(read_metrics(run / "metrics.csv")) < 4:
-            assert process.poll() is None, process.communicate()[1]
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_for_updates(run, 4, [process])
         os.kill(ranks_of(process.pid)[1], signal.SIGKILL)
         _, said = process.communicate(timeout=200)
     finally:
@@ -98,6 +116,75 @@ def test_a_killed_rank(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
     rows = read_metrics(run / "metrics.csv")
     assert [int(row["update"]) for row in rows] == list(range(1, 13))
     assert int(rows[-1]["decisions"]) == budget
+
+
+def boxes(nodes: str, port: int, *arguments: str) -> list[subprocess.Popen[str]]:
+    """Two torchruns with one rank each, as on two boxes, that find each other on this one."""
+    together = ["--rdzv-backend=c10d", f"--rdzv-endpoint=localhost:{port}", "--rdzv-id=boxes"]
+    together += [
+        "--rdzv-conf=last_call_timeout=2,keep_alive_interval=1"
+    ]  # seconds; so long a death goes unnoticed
+    return [
+        subprocess.Popen(
+            [*TORCHRUN, f"--nnodes={nodes}", "--nproc-per-node=1", "--max-restarts=3", *together, *arguments],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**ENVIRONMENT, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
+            text=True,
+        )
+        for _ in range(2)
+    ]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_killed_rank_of_one_of_two_boxes(sets: dict[Task, ScenarioSet], tmp_path: Path, rank: int) -> None:
+    """Its box counts a restart, the other one sees a new member and counts none; they meet all the same."""
+    run = tmp_path / "run"
+    arguments = [*flags(sets["labyrinth"], run, budget=12 * 32), "--auto-resume"]
+    group = boxes("2", free_port(), *arguments)
+    try:
+        wait_for_updates(run, 4, group)
+        (victim,) = [pid for each in group for pid in ranks_of(each.pid, rank)]
+        os.kill(victim, signal.SIGKILL)
+        said = [each.communicate(timeout=300)[1] for each in group]
+    finally:
+        for each in group:
+            each.kill()
+    assert [each.returncode for each in group] == [0, 0], said
+    rows = read_metrics(run / "metrics.csv")
+    assert [int(row["update"]) for row in rows] == list(range(1, 13))
+
+
+@pytest.mark.timeout(400)
+def test_a_box_that_dies(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
+    """Torchrun and rank of one box are gone: the other goes on alone, to the end of the budget."""
+    run, port = tmp_path / "run", free_port()
+    arguments = [*flags(sets["labyrinth"], run, budget=60 * 32), "--auto-resume"]
+    group = boxes("1:2", port, *arguments)
+    try:
+        wait_for_updates(run, 4, group)
+        # The rendezvous is at one of the two; the job does not outlive that one.
+        (holds,) = [each for each in group if listens(each.pid, port)]
+        (dies,) = [each for each in group if each is not holds]
+        for pid in (dies.pid, *ranks_of(dies.pid)):
+            os.kill(pid, signal.SIGKILL)
+        said = holds.communicate(timeout=300)[1]
+    finally:
+        for each in group:
+            each.kill()
+    assert holds.returncode == 0, said
+    rows = read_metrics(run / "metrics.csv")
+    assert [int(row["update"]) for row in rows] == list(range(1, len(rows) + 1))
+    steps = {int(b["decisions"]) - int(a["decisions"]) for a, b in itertools.pairwise(rows)}
+    assert steps == {32, 16}, "first two ranks, then one"
+    assert int(rows[-1]["decisions"]) >= 60 * 32
 
 
 def test_another_number_of_ranks(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ reducer waits for a gloo thread that waits for Python's lock, which it holds (se
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -27,13 +28,18 @@ TIMEOUT = timedelta(seconds=300)
 """How long a rank waits for another before it gives up and lets torchrun start anew."""
 
 
+PATIENCE = timedelta(days=1)
+"""The same while rank 0 works alone. If it dies, its connections break at once."""
+
+
 class Ranks(NamedTuple):
     """This process among all of them."""
 
     rank: int = 0
     world_size: int = 1
     restarts: int = 0
-    """How often torchrun has started this group anew."""
+    """How often torchrun has started the ranks of this box anew after a failure. Another box may count otherwise: it
+    may have failed when this one did not, or have come later."""
     under_torchrun: bool = False
 
     @property
@@ -87,6 +93,11 @@ class Ranks(NamedTuple):
         if self.world_size > 1:
             dist.barrier()
 
+    def wait_for_first(self) -> None:
+        """Wait for all, however long rank 0 has something to do that the others have not."""
+        if self.world_size > 1:
+            dist.monitored_barrier(timeout=PATIENCE)
+
 
 def _take_cores(rank: int, ranks: int) -> None:
     """Keep to this rank's share of the box's cores, engines included, and compute with as many threads.
@@ -112,8 +123,9 @@ def join_ranks() -> Iterator[Ranks]:
     if size == 1:
         yield ranks
         return
-    # torchrun's store survives a restart, with the addresses of the dead attempt in it: each attempt gets its own
-    # corner of the store.
+    # If torchrun hosts the store, it survives a restart, with the addresses of the dead attempt in it: each attempt
+    # gets its own corner. But then boxes must count their restarts alike, which only a single one is sure to do. With
+    # several, rank 0 is to host a new store for each attempt (docs/scaling.md).
     hosted = os.environ.get("TORCHELASTIC_USE_AGENT_STORE", "True") == "True"
     store = dist.TCPStore(
         os.environ["MASTER_ADDR"],
@@ -122,10 +134,16 @@ def join_ranks() -> Iterator[Ranks]:
         is_master=rank == 0 and not hosted,
         timeout=TIMEOUT,
     )
+    if hosted and rank == 0 and int(os.environ.get("GROUP_WORLD_SIZE", "1")) > 1:
+        print(
+            "Note: for restarts on several boxes, export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 on each of them.",
+            file=sys.stderr,
+        )
+    attempt = f"attempt{restarts}" if hosted else "attempt"
     run = os.environ.get("TORCHELASTIC_RUN_ID", "run")
     dist.init_process_group(
         "gloo",
-        store=dist.PrefixStore(f"{run}/attempt{restarts}", store),
+        store=dist.PrefixStore(f"{run}/{attempt}", store),
         rank=rank,
         world_size=size,
         timeout=TIMEOUT,
