@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +23,8 @@ from egomap.training import trainer as trainer_module
 from egomap.training.checkpoint import checkpoints, load_checkpoint
 from egomap.training.command import train
 from egomap.training.metrics import read_metrics
-from egomap.training.run import load_agent, open_run
+from egomap.training.run import load_agent, open_run, worlds_of
+from envs.helpers import eventually, processes_of
 
 LEARNER = dataclasses.replace(FAST_LEARNER, num_envs=4, rollout_steps=8, minibatches=2)
 DECISIONS = 32
@@ -135,6 +138,48 @@ def test_a_curriculum_climbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert train(None, tmp_path / "run", resume=True).stage == 1
 
 
+def test_a_curriculum_resumed_at_its_climb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that is stopped right after it has climbed goes on as if it had not been."""
+    config = TrainConfig(
+        agent=AgentConfig(kind="gru"),
+        scenario=dataclasses.replace(TrainConfig().scenario, size=4, train=2, test=1),
+        env=EnvSettings(frame_skip=35),
+        learner=LEARNER,
+        budget=12 * DECISIONS,
+        evaluate_every=0,
+        curriculum=(3, 4),
+        curriculum_bar=-1.0,
+        reset_every_update=True,
+    )
+    # A time-out is 60 such decisions; new episodes at each update leave only those that are solved sooner.
+    config = dataclasses.replace(config, learner=dataclasses.replace(LEARNER, rollout_steps=64))
+    config = dataclasses.replace(config, budget=6 * 4 * 64)
+    monkeypatch.setattr(trainer_module, "WINDOW", 2)
+    assert train(config, tmp_path / "whole").stage == 1
+
+    class Stopped(trainer_module.Trainer):
+        def _climb(self) -> bool:
+            climbed = super()._climb()
+            if climbed:
+                self.stop()
+            return climbed
+
+    monkeypatch.setattr(command, "Trainer", Stopped)
+    half = train(config, tmp_path / "halves")
+    monkeypatch.setattr(command, "Trainer", trainer_module.Trainer)
+    assert half.stage == 1 and half.decisions < config.budget
+    train(None, tmp_path / "halves", resume=True)
+    whole, halves = weights(tmp_path / "whole"), weights(tmp_path / "halves")
+    assert all(torch.equal(tensor, halves[name]) for name, tensor in whole.items())
+
+
+def test_a_curriculum_is_looked_at_in_its_last_stage() -> None:
+    scenario = dataclasses.replace(TrainConfig().scenario, size=9, train=2, test=1)
+    config = TrainConfig(scenario=scenario, curriculum=(3, 4))
+    assert {world.layout.size for world in worlds_of(config, "test") if world.layout} == {4}
+    assert {world.layout.size for world in worlds_of(config, "test", size=3) if world.layout} == {3}
+
+
 def test_configs_as_json(config: TrainConfig) -> None:
     for whole in (config, *PRESETS.values()):
         assert TrainConfig.from_json(whole.to_json()) == whole
@@ -167,9 +212,10 @@ def test_killed_again_and_again(config: TrainConfig, tmp_path: Path) -> None:
     config = dataclasses.replace(
         config, budget=40 * DECISIONS, checkpoint_every=DECISIONS, reset_every_update=False
     )
-    run = tmp_path / "run"
+    run, mazes = tmp_path / "run", tmp_path / "mazes"
+    shutil.copytree(str(config.scenarios), mazes)
     flags = [
-        f"--scenarios={config.scenarios}",
+        f"--scenarios={mazes}",
         f"--budget={config.budget}",
         f"--checkpoint-every={DECISIONS}",
         "--evaluate-every=0",
@@ -180,6 +226,7 @@ def test_killed_again_and_again(config: TrainConfig, tmp_path: Path) -> None:
         f"--run={run}",
     ]
     program = [sys.executable, "-m", "egomap", "train"]
+    moments = random.Random(0)
     for kill in range(10):
         begun = (run / "config.json").exists()
         process = subprocess.Popen(
@@ -194,10 +241,13 @@ def test_killed_again_and_again(config: TrainConfig, tmp_path: Path) -> None:
             if len(read_metrics(run / "metrics.csv")) > had + kill % 4:
                 break
             time.sleep(0.02)
+        time.sleep(moments.uniform(0.0, 0.2))
         if process.poll() is not None:
             break
+        assert len(processes_of(mazes)) >= 4, "its engines have the mazes in their command lines"
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
+        assert eventually(lambda: not processes_of(mazes), 10), "an engine outlived its trainer"
     done = subprocess.run([*program, f"--run={run}", "--resume"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     rows = read_metrics(run / "metrics.csv")

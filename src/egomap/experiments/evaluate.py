@@ -97,8 +97,7 @@ def contestants(
     found = []
     for path in runs:
         agent, config, checkpoint = load_agent(path, which=question.checkpoint)
-        stage = config.curriculum[-1] if config.curriculum else None
-        own = worlds if worlds is not None else worlds_of(config, question.split, size=stage)
+        own = worlds if worlds is not None else worlds_of(config, question.split)
         found.append(
             Contestant(
                 config.agent.kind,

@@ -56,12 +56,17 @@ class Collector:
         self.env.reset(seed=self._seed, options={"position": position})
         self.rollout.episode_start[0] = True
         self._state = self.agent.initial_state(self.env.num_envs)
-        self._fresh = True
+        self._fresh, self._position = True, position
+
+    @property
+    def position(self) -> int:
+        """Place in the stream of episodes where a collector that takes over from this one is to begin."""
+        return self._position if self._fresh else self.env.episodes_begun
 
     def restart(self) -> None:
         """Begin new episodes everywhere, the next ones of the stream; as a collector made anew would."""
         if not self._fresh:
-            self._begin(self.env.episodes_begun)
+            self._begin(self.position)
 
     def collect(self) -> list[EndedEpisode]:
         """Fill the rollout; the values of its rows and of what follows come with it."""

@@ -100,9 +100,11 @@ def load_agent(path: Path, *, which: str = "last") -> tuple[Agent, TrainConfig, 
 
 
 def worlds_of(config: TrainConfig, split: str, *, size: int | None = None) -> Worlds:
-    """The worlds of a run; `size` for another stage of its curriculum."""
+    """The worlds of a run: of its curriculum's last stage, or of the stage with mazes of `size`."""
     if config.scenarios is not None:
         return find_worlds(scenarios=config.scenarios, split=split)
+    if size is None and config.curriculum:
+        size = config.curriculum[-1]
     return worlds_of_set(default_set(scenario_of(config, size)), split)
 
 

@@ -12,7 +12,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -157,9 +157,14 @@ class Trainer:
                 if self._metrics is not None:
                     self._metrics.add(row)
                     self._tell(row)
-                if finished or due or counters.decisions - counters.saved_at >= config.checkpoint_every:
+                climbed = not finished and self._climb()
+                if (
+                    finished
+                    or due
+                    or climbed
+                    or counters.decisions - counters.saved_at >= config.checkpoint_every
+                ):
                     self._save()
-                self._climb()
             if counters.saved_at < counters.decisions:
                 self._save()
         return counters
@@ -255,7 +260,7 @@ class Trainer:
 
     def _open(self, split: str) -> DoomVectorEnv:
         settings, training = self.config.env, split == "train"
-        worlds = self._worlds(split) if training else worlds_of(self.config, split, size=self._last_size)
+        worlds = self._worlds(split) if training else worlds_of(self.config, split)
         episodes = self.config.evaluation_episodes
         return DoomVectorEnv(
             self.config.learner.num_envs if training else min(EVALUATION_ENVS, len(worlds) * episodes),
@@ -267,10 +272,6 @@ class Trainer:
             episodes_per_layout=None if training else episodes,
             copy=False,
         )
-
-    @property
-    def _last_size(self) -> int | None:
-        return self.config.curriculum[-1] if self.config.curriculum else None
 
     def _new_collector(self, position: int) -> Collector:
         return Collector(
@@ -286,22 +287,22 @@ class Trainer:
         key = (self.config.seed, self.ranks.rank, self.counters.stage)
         return int(np.random.SeedSequence(key).generate_state(1)[0] >> 1)
 
-    def _climb(self) -> None:
-        """Go to the next size of the curriculum when this one is learned."""
+    def _climb(self) -> bool:
+        """Go to the next size of the curriculum when this one is learned; whether that was so."""
         counters, config = self.counters, self.config
         if counters.stage + 1 >= len(config.curriculum):
-            return
+            return False
         learned = len(counters.recent) == WINDOW and self._recent()["mean_return"] >= config.curriculum_bar
         # Rank 0 decides for all: every rank has episodes of its own.
         if not self.ranks.any(learned and self.ranks.first):
-            return
+            return False
         counters.stage += 1
         counters.recent.clear()
         counters.engine_restarts += self._env.engine_restarts
         self._env.close()
         self._env = self._open("train")
         self._collector = self._new_collector(0)
-        self._save()
+        return True
 
     # -- evaluation and checkpoints -------------------------------------------------------------------------
 
@@ -317,7 +318,7 @@ class Trainer:
                 results = play(self._test_env, player, seed=self.config.seed)
             found = self._write_evaluation(results)
             self.counters.seconds = time.monotonic() - self._began
-        self.ranks.barrier()
+        self.ranks.wait_for_first()
         return found
 
     def _write_evaluation(self, results: list[EpisodeResult]) -> dict[str, float]:
@@ -338,7 +339,7 @@ class Trainer:
     def _save(self) -> None:
         self.counters.saved_at = self.counters.decisions
         tensors, data = self._snapshot()
-        positions = self.ranks.gather(torch.tensor([self._env.episodes_begun]))
+        positions = self.ranks.gather(torch.tensor([self._collector.position]))
         states = self.ranks.gather(torch.get_rng_state())
         shuffles = self.ranks.gather(self._shuffle.get_state())
         if not self.ranks.first:
@@ -346,18 +347,26 @@ class Trainer:
         tensors["positions"] = torch.cat(positions)
         tensors["random"] = torch.stack(states)
         tensors["shuffle"] = torch.stack(shuffles)
+        if self._metrics is not None:
+            self._metrics.sync()
         save_checkpoint(checkpoint_path(self.run.checkpoints, self.counters.decisions), tensors, data)
         prune(self.run.checkpoints)
 
     def _snapshot(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         tensors = module_tensors(self.agent) | optimizer_tensors(self._optimizer)
         tensors["scale"] = torch.tensor([self._scale.mean_square, self._scale.weight], dtype=torch.float64)
-        data = {"counters": self.counters.to_json(), "config": self.config.to_json()}
-        return tensors, data
+        restarts = self.counters.engine_restarts + self._env.engine_restarts
+        counters = {**self.counters.to_json(), "engine_restarts": restarts}
+        return tensors, {"counters": counters, "config": self.config.to_json()}
 
     def _restore(self, checkpoint: Checkpoint) -> int:
         """Take everything back; return the position in the stream of episodes to go on from."""
         tensors, data = checkpoint
+        other = replace(TrainConfig.from_json(data["config"]), budget=self.config.budget) != self.config
+        require(
+            not other and "positions" in tensors,
+            f"the last checkpoint in {self.run.checkpoints} is of another run, or none to go on from; move it away.",
+        )
         self.counters = Counters.from_json(data["counters"])
         load_module(self.agent, tensors, self.run.checkpoints)
         load_optimizer(self._optimizer, tensors)
@@ -372,11 +381,6 @@ class Trainer:
         torch.manual_seed(self._rank_seed() + self.counters.update)
         self._shuffle.manual_seed(self._rank_seed() + self.counters.update)
         return int(positions.max())
-
-
-def check_resumable(config: TrainConfig, asked: TrainConfig | None) -> None:
-    """Refuse to go on with a run under another config."""
-    require(asked is None or asked == config, "this run folder has another config; give another folder.")
 
 
 __all__ = ["Counters", "Diverged", "EndedEpisode", "Progress", "Trainer"]
