@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -249,6 +249,11 @@ class TrainFlags:
             learner=config.learner,
         )
 
+    def changed(self) -> list[str]:
+        """Names of the flags that are not as the preset has them."""
+        default = TrainFlags.of(["--preset", self.preset])
+        return [each.name for each in fields(self) if getattr(self, each.name) != getattr(default, each.name)]
+
     def config(self) -> TrainConfig:
         """The config that these flags describe."""
         from egomap.presets import preset
@@ -295,8 +300,16 @@ def train(flags: TrainFlags) -> int:
     """
     if flags.agent == "random" or flags.agent == "planner":
         print(f"{flags.agent} learns nothing; this is how it scores.")
-        return evaluate(agents=(flags.agent,), scenario=flags.scenario, size=flags.size, items=flags.items)
+        chosen: dict[str, Any] = {"scenario": flags.scenario, "size": flags.size, "items": flags.items}
+        if flags.scenarios is not None:
+            chosen = {"scenarios": (flags.scenarios,)}
+        return evaluate(agents=(flags.agent,), seed=flags.seed, **chosen)
     require(not flags.resume or flags.run is not None, "--resume needs --run, the folder to go on with.")
+    given = [name for name in flags.changed() if name not in ("preset", "run", "resume", "auto_resume")]
+    require(
+        not flags.resume or not given,
+        f"--resume goes on with the run's own settings; leave out --{', --'.join(given).replace('_', '-')}.",
+    )
     config = None if flags.resume else flags.config()
     from egomap.training.command import train as run_training  # only now, for it brings torch along
 
@@ -308,7 +321,7 @@ def train(flags: TrainFlags) -> int:
     path = flags.run or Path("runs") / name
     begun = flags.auto_resume and (path / "config.json").exists()
     counters = run_training(config, path, resume=begun)
-    if flags.preset == "quick" and counters.decisions >= config.budget:
+    if flags.preset == "quick" and counters.decisions >= config.budget and os.environ.get("RANK", "0") == "0":
         _show_off(path, config)
     return 0
 
@@ -325,7 +338,16 @@ def _show_off(path: Path, config: TrainConfig) -> None:
     results: dict[str, list[EpisodeResult]] = {}
     agent, _, _ = load_agent(path)
     for name in ("random", config.agent.kind, "planner"):
-        env = DoomVectorEnv(16, worlds=worlds, episodes_per_layout=1, copy=False)
+        env = DoomVectorEnv(
+            16,
+            worlds=worlds,
+            rendering=config.env.rendering,
+            frame_skip=config.env.frame_skip,
+            ego_motion_noise=config.env.ego_motion_noise,
+            watchdog=config.env.watchdog,
+            episodes_per_layout=1,
+            copy=False,
+        )
         try:
             with progress_bar(f"{name:8}") as progress:
                 results[name] = play(env, _player(name, env, agent), seed=config.seed, progress=progress)

@@ -15,7 +15,7 @@ import pytest
 from egomap.cli import main
 from egomap.envs.pool import core_shares, usable_cores
 from egomap.experiments import plan
-from egomap.experiments.campaign import Running, after, folder_lock, launch
+from egomap.experiments.campaign import Running, after, launch
 from egomap.experiments.command import Results
 from egomap.training.run import begin_run
 from envs.helpers import eventually, processes_of
@@ -179,15 +179,6 @@ def test_a_run_that_fails_does_not_stop_the_others(
     assert "1 of 2 runs failed, the table is of the others; the same command tries again." in told
     rows = json.loads((tmp_path / "out" / "results.json").read_text())["rows"]
     assert [row["ours"]["test"] is None for row in rows] == [True, False]
-
-
-def test_one_campaign_at_a_time(tmp_path: Path) -> None:
-    with folder_lock(tmp_path):
-        with pytest.raises(ValueError, match="another `egomap reproduce` is at work"):
-            with folder_lock(tmp_path):
-                pass
-    with folder_lock(tmp_path):
-        pass
 
 
 def test_every_process_has_its_share_of_the_cores(tmp_path: Path) -> None:

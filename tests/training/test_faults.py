@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from egomap.config import Task
-from egomap.scenarios.dataset import ScenarioSet
+from egomap.config import ScenarioConfig, Task
+from egomap.scenarios.dataset import ScenarioSet, generate
 from egomap.training.checkpoint import checkpoints, load_checkpoint
+from egomap.training.files import folder_lock
 from egomap.training.metrics import read_metrics
 
 SMALL = (
@@ -94,6 +95,56 @@ def test_a_full_disk(disk: Path, sets: dict[Task, ScenarioSet]) -> None:
     done = train(f"--run={run}", "--resume")
     assert done.returncode == 0, done.stderr
     assert [int(row["update"]) for row in read_metrics(run / "metrics.csv")] == list(range(1, 11))
+
+
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        ("--rendering=12x7", "rendering"),
+        ("--learner.num-envs=8000", "num-envs must be at most 4096; got 8000."),
+        ("--scenarios={no_test}", "has no layouts in split 'test'"),
+        ("--budget=inf", "budget must be a whole number; got inf."),
+    ],
+)
+def test_what_would_fail_later_makes_no_run(
+    sets: dict[Task, ScenarioSet], tmp_path: Path, flag: str, told: str
+) -> None:
+    """The folder is left free for the command that is right."""
+    run, no_test = tmp_path / "run", tmp_path / "no test"
+    generate(ScenarioConfig(task="labyrinth", size=3, train=2, test=0), no_test)
+    flags = [f"--scenarios={sets['labyrinth'].folder}", "--budget=96", *SMALL, f"--run={run}"]
+    assert told in refusal(train(*flags, flag.format(no_test=no_test)))
+    assert not run.exists()
+
+
+def test_a_checkpoint_of_another_run(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
+    run, other = tmp_path / "run", tmp_path / "other"
+    begin(run, sets["labyrinth"])
+    (own, *_), rows = checkpoints(run / "checkpoints"), (run / "metrics.csv").read_text()
+    begin(other, sets["find-return"])
+    for foreign in (checkpoints(other / "checkpoints")[0], run / "checkpoints" / "best.safetensors"):
+        shutil.copy(foreign, run / "checkpoints" / "step-000000000128.safetensors")
+        told = refusal(train(f"--run={run}", "--resume"))
+        assert "is of another run, or none to go on from; move it away." in told
+    assert own.exists() and (run / "metrics.csv").read_text() == rows
+
+
+def test_one_at_a_time_in_a_folder(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    begin(run, sets["labyrinth"])
+    before, rows = state(run), (run / "metrics.csv").read_text()
+    with folder_lock(run, "somebody"):
+        told = refusal(train(f"--run={run}", "--resume"))
+        assert told == f"another `egomap train` is at work in {run}; wait for it to end."
+        with pytest.raises(ValueError, match="he is at work"), folder_lock(run, "he", patience=0.1):
+            pass
+    assert state(run) == before and (run / "metrics.csv").read_text() == rows
+    assert train(f"--run={run}", "--resume").returncode == 0
+
+
+def test_settings_beside_resume(tmp_path: Path) -> None:
+    told = refusal(train(f"--run={tmp_path}", "--resume", "--budget=4e6", "--learner.learning-rate=1e-4"))
+    assert told == "--resume goes on with the run's own settings; leave out --budget, --learner."
 
 
 def test_a_folder_of_another_config(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:

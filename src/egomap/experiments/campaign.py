@@ -8,7 +8,6 @@ whatever way, its children die with it: two trainings in one folder would be one
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
 import subprocess
@@ -114,20 +113,6 @@ def make_sets(jobs: Sequence[Job]) -> None:
     for job in jobs:
         if job.scale.own_sets:
             generate(job.scenario, job.scale.set_folder(job.scenario))
-
-
-@contextlib.contextmanager
-def folder_lock(folder: Path) -> Iterator[None]:
-    """One campaign at a time in a folder; the lock ends with the process, however that ends."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ValueError(
-                f"another `egomap reproduce` is at work in {folder}; wait for it, or give another --runs."
-            ) from None
-        yield
 
 
 def _start(job: Job, cores: list[int]) -> Running:

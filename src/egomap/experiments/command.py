@@ -110,9 +110,10 @@ class Campaign(ABC):
 
             show_plan(jobs, scale, at_once=at_once)
             return 0
-        from egomap.experiments.campaign import folder_lock, run_jobs
+        from egomap.experiments.campaign import run_jobs
+        from egomap.training.files import folder_lock
 
-        with folder_lock(scale.runs):
+        with folder_lock(scale.runs, "another `egomap reproduce`"):
             self.write(
                 rows, scale, out
             )  # now, lest it be found only after hours that there is no place for it

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,14 +21,18 @@ from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from egomap.config import TrainConfig
+from egomap.config import TrainConfig, require
+from egomap.envs.guard import MAX_ENGINES
 from egomap.training.checkpoint import Checkpoint, checkpoints, latest
 from egomap.training.distributed import Ranks, join_ranks
-from egomap.training.run import RunFolder, begin_run, open_run, worlds_of
+from egomap.training.files import folder_lock
+from egomap.training.run import CONFIG, RunFolder, begin_run, observation_camera, open_run, worlds_of
 from egomap.training.trainer import Counters, Progress, Trainer
 
 LINE_EVERY = 15.0
 """Seconds between lines where there is no terminal to draw on."""
+LOCK_PATIENCE = 120.0
+"""Seconds: a file server gives the lock of a box that died back only after a while."""
 
 
 def train(config: TrainConfig | None, path: Path, *, resume: bool = False) -> Counters:
@@ -44,7 +48,8 @@ def train(config: TrainConfig | None, path: Path, *, resume: bool = False) -> Co
     """
     with join_ranks() as ranks:
         run, config, extent, checkpoint = _open(config, path, resume=resume, ranks=ranks)
-        with _display(config, path, ranks) as show:
+        lock = folder_lock(path, "another `egomap train`", patience=LOCK_PATIENCE if ranks.restarts else 0.0)
+        with lock if ranks.first else nullcontext(), _display(config, path, ranks) as show:
             trainer = Trainer(
                 config, run, extent=extent, ranks=ranks, checkpoint=checkpoint, on_progress=show
             )
@@ -58,30 +63,34 @@ def train(config: TrainConfig | None, path: Path, *, resume: bool = False) -> Co
 def _open(
     config: TrainConfig | None, path: Path, *, resume: bool, ranks: Ranks
 ) -> tuple[RunFolder, TrainConfig, float, Checkpoint | None]:
-    """The run folder to work in: made by rank 0, then read by all."""
-    begun = (path / "config.json").exists()
-    restarted = ranks.restarts > 0 and begun
-    if resume or restarted:
+    """The run folder to work in: rank 0 decides whether the run goes on or begins, and makes it; then all read it."""
+    restarted = ranks.any(ranks.restarts > 0)
+    if ranks.any(ranks.first and (resume or (restarted and (path / CONFIG).exists()))):
         run, own, extent = open_run(path)
         if config is not None and config != own:
             raise ValueError(f"{path} holds a run with another config; give another folder.")
         # A run that was killed before its first checkpoint begins anew.
-        found = latest(run.checkpoints)[1] if checkpoints(run.checkpoints) or not begun else None
+        found = latest(run.checkpoints)[1] if checkpoints(run.checkpoints) else None
         return run, own, extent, found
     if config is None:
         raise ValueError(f"there is nothing to go on with in {path}: give --resume or a preset.")
-    config.validate()
     if ranks.first:
-        begin_run(path, config, _extent(config))
-    ranks.barrier()
+        begin_run(path, config.validate(), _check(config))
+    ranks.wait_for_first()  # it may have mazes to make
     run, own, extent = open_run(path)
     return run, own, extent, None
 
 
-def _extent(config: TrainConfig) -> float:
-    """Side of a square that holds every arena of the run, all stages of a curriculum included."""
-    sizes = config.curriculum or (None,)
-    return max(worlds_of(config, "train", size=size).extent for size in sizes)
+def _check(config: TrainConfig) -> float:
+    """Whether a run with this config can begin and end; the side of a square that holds every arena of it.
+
+    All stages of a curriculum are looked at, and the held-out split, which would be missed hours later.
+    """
+    observation_camera(config)
+    envs = config.learner.num_envs
+    require(envs <= MAX_ENGINES, f"num-envs must be at most {MAX_ENGINES}; got {envs}.")
+    worlds_of(config, "test")
+    return max(worlds_of(config, "train", size=size).extent for size in config.curriculum or (None,))
 
 
 @contextmanager

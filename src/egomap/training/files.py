@@ -1,9 +1,16 @@
-"""Files that are written whole or not at all (to a temporary name, flushed, renamed), and read with suspicion."""
+"""Files that are written whole or not at all (to a temporary name, flushed, renamed), and read with suspicion.
+
+And a lock for the folder that they are in.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +40,28 @@ def read_versioned(path: Path, version: str, what: str) -> dict[str, Any]:
         return data
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is not {what} of this version: {error}.") from error
+
+
+@contextmanager
+def folder_lock(folder: Path, who: str, *, patience: float = 0.0) -> Iterator[None]:
+    """One at a time works in `folder`; the lock ends with the process, however that ends.
+
+    Raises:
+        ValueError: `who` is at work there, for longer than `patience` seconds.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + patience
+    with open(folder / ".lock", "w") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                require(time.monotonic() < deadline, f"{who} is at work in {folder}; wait for it to end.")
+                time.sleep(0.5)
+            except OSError:  # this file system knows no locks
+                break
+        yield
 
 
 def flush_folder(folder: Path) -> None:
