@@ -153,6 +153,16 @@ def test_bad_input(
     assert told.endswith("has no layouts in split 'test'; it has train (2), test (0).")
 
 
+def test_who_learns_nothing_is_scored_on_the_mazes_that_are_given(
+    sets: dict[Task, ScenarioSet], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    mazes = sets["find-return"]
+    assert main(["train", "--agent", "planner", "--scenarios", str(mazes.folder)]) == 0
+    told = capsys.readouterr().out
+    assert "planner learns nothing" in told and "4 of 4" in told, told
+
+
 def test_checkpoints_that_do_not_fit(
     runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

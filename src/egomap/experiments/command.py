@@ -114,9 +114,8 @@ class Campaign(ABC):
         from egomap.training.files import folder_lock
 
         with folder_lock(scale.runs, "another `egomap reproduce`"):
-            self.write(
-                rows, scale, out
-            )  # now, lest it be found only after hours that there is no place for it
+            # Once before anything is run, lest it be found only after hours that there is no place for it.
+            self.write(rows, scale, out)
             failures = run_jobs(jobs, at_once=at_once, on_finished=lambda: self.try_write(rows, scale, out))
         text = self.write(rows, scale, out)
         print(text)
