@@ -26,8 +26,6 @@ from egomap.envs.pool import core_shares
 
 TIMEOUT = timedelta(seconds=300)
 """How long a rank waits for another before it gives up and lets torchrun start anew."""
-
-
 PATIENCE = timedelta(days=1)
 """The same while rank 0 works alone. If it dies, its connections break at once."""
 
@@ -40,7 +38,6 @@ class Ranks(NamedTuple):
     restarts: int = 0
     """How often torchrun has started the ranks of this box anew after a failure. Another box may count otherwise: it
     may have failed when this one did not, or have come later."""
-    under_torchrun: bool = False
 
     @property
     def first(self) -> bool:
@@ -118,7 +115,7 @@ def join_ranks() -> Iterator[Ranks]:
         return
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
-    ranks = Ranks(rank, size, restarts, under_torchrun=True)
+    ranks = Ranks(rank, size, restarts)
     _take_cores(int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
     if size == 1:
         yield ranks
