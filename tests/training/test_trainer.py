@@ -92,6 +92,21 @@ def test_a_resumed_run_equals_an_unbroken_one(
     ]
 
 
+def test_no_mean_of_the_first_successes(config: TrainConfig, tmp_path: Path) -> None:
+    """Successes end before time-outs do: a mean of the first episodes to end would be far too good."""
+    learner = dataclasses.replace(LEARNER, num_envs=8)
+    config = dataclasses.replace(
+        config, env=EnvSettings(frame_skip=35), learner=learner, budget=10 * 8 * 8, reset_every_update=False
+    )
+    counters = train(config, tmp_path / "run")
+    rows = [
+        (int(row["episodes"]), row["mean_return"]) for row in read_metrics(tmp_path / "run" / "metrics.csv")
+    ]
+    assert any(0 < episodes < 8 for episodes, _ in rows)
+    assert all((mean == "") == (episodes < 8) for episodes, mean in rows)
+    assert float(rows[-1][1]) == pytest.approx(sum(e[0] for e in counters.recent) / rows[-1][0], rel=1e-4)
+
+
 def test_what_cannot_be_begun_or_resumed(config: TrainConfig, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds no run"):
         train(None, tmp_path / "nothing", resume=True)

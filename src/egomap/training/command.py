@@ -144,8 +144,7 @@ def _line_printer(console: Console):  # type: ignore[no-untyped-def]
         test = f", held-out return {row['test_return']:.3f}" if "test_return" in row else ""
         console.print(
             f"{progress.decisions:,} of {progress.budget:,} decisions, {row['decisions_per_second']:,.0f}/s, "
-            f"return {row.get('mean_return', float('nan')):.3f}, success {row.get('success', 0.0):.0%}, "
-            f"entropy {row['entropy']:.2f}, {_clock(progress.seconds_left)} left{test}",
+            f"{_recent(row)}, entropy {row['entropy']:.2f}, {_clock(progress.seconds_left)} left{test}",
             highlight=False,
             soft_wrap=True,
         )
@@ -153,13 +152,18 @@ def _line_printer(console: Console):  # type: ignore[no-untyped-def]
     return show
 
 
+def _recent(row: dict[str, float]) -> str:
+    if "mean_return" not in row:
+        return "too few episodes have ended"
+    return f"latest episodes: return {row['mean_return']:.3f}, success {row['success']:.0%}"
+
+
 def _panel(config: TrainConfig, path: Path, progress: Progress) -> Panel:
     row = progress.row
     lines = [
         f"{progress.decisions:,} decisions = {int(row['frames']):,} frames, "
         f"{row['decisions_per_second']:,.0f} decisions/s",
-        f"return {row.get('mean_return', float('nan')):.3f}, success {row.get('success', 0.0):.1%} "
-        "over the last 100 episodes",
+        _recent(row),
         f"entropy {row['entropy']:.2f}, value explains {row['explained_variance']:.0%}, "
         f"gradient {row['gradient_norm']:.2f}",
         f"maze size {int(row['maze_size'])}, engines restarted {int(row['engine_restarts'])}",

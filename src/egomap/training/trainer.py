@@ -229,7 +229,9 @@ class Trainer:
         }
 
     def _recent(self) -> dict[str, float]:
-        if not self.counters.recent:
+        # The first episodes to end are the short ones, and those are successes: their mean would begin at 1 and
+        # fall to the truth. So nothing is told before as many have ended as there are environments.
+        if len(self.counters.recent) < min(WINDOW, self.config.learner.num_envs):
             return {}
         rewards, successes, decisions = np.array(self.counters.recent, np.float64).T
         return {
