@@ -13,6 +13,8 @@ import pytest
 from egomap.cli import main
 from egomap.config import AgentConfig, MapSettings, Task, TrainConfig
 from egomap.inspector.components import load_basis
+from egomap.inspector.options import InspectOptions
+from egomap.inspector.subject import find_subject
 from egomap.presets import FAST_LEARNER
 from egomap.scenarios.dataset import ScenarioSet
 from egomap.training.command import train
@@ -100,12 +102,23 @@ def test_a_run_becomes_a_page_a_figure_and_a_basis(run: Path, tmp_path: Path, re
     # Another episode in the same colours; nothing is written over without a word.
     assert "episode.html exists already" in refused("inspect", run, "--out", "episode.html")
     again = egomap(
-        tmp_path, "inspect", run, "--driver", "planner", "--layout", 1, "--basis", "basis.json", "--out",
-        "episode.html", "--overwrite",
-    )  # fmt: skip
+        tmp_path, "inspect", run, "--driver", "planner", "--layout", 1, "--basis", "basis.json", "--overwrite"
+    )
     assert again.returncode == 0 and again.stdout.split() == ["episode.html"], again.stderr
     data = Parts((tmp_path / "episode.html").read_text()).data
     assert data["layout"] == 1 and data["map"]["explained"] == pytest.approx(kept.explained, abs=1e-4)
+
+
+def test_what_is_left_out_is_as_the_run_has_it(run: Path) -> None:
+    def subject(**asked: object) -> tuple[str, int]:
+        found = find_subject(InspectOptions(run=run, **asked)).worlds  # type: ignore[arg-type]
+        layout = found[0].layout
+        assert layout is not None
+        return layout.task, layout.size
+
+    assert subject() == ("find-return", 5)
+    assert subject(size=3) == ("find-return", 3)
+    assert subject(scenario="labyrinth", size=3) == ("labyrinth", 3)
 
 
 def test_an_agent_without_a_run(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ def test_real_agents(sets: dict[Task, ScenarioSet], kind: str) -> None:
     assert plain["trained"] == plain["untrained"]
     table = list(rows(result))
     assert len(table) == (1 if kind == "gru" else 6) and table[-1][0].startswith("state: direction")
+    assert table[-1][-1] == f"{result.constant_error:.0f}°"
     assert figure(result, "png").startswith(b"\x89PNG") and b"untrained" in figure(result, "svg")
 
 

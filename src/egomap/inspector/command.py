@@ -34,7 +34,8 @@ Bar = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 
 def inspect(options: InspectOptions, bar: Bar) -> list[Path]:
     """Play the episodes and write what was asked for; the files that were written."""
-    if not any((options.out, options.figure, options.video, options.rrd, options.basis)):
+    fits = options.basis is not None and not options.basis.exists()
+    if not (fits or any((options.out, options.figure, options.video, options.rrd))):
         options = replace(options, out=Path("episode.html"))
     _check(options)
     subject = find_subject(options)
@@ -57,7 +58,7 @@ def inspect(options: InspectOptions, bar: Bar) -> list[Path]:
     if options.rrd is not None:
         write_rrd(options.rrd, recordings[0], basis)
         written.append(options.rrd)
-    if options.basis is not None and not options.basis.exists() and basis is not None:
+    if fits and options.basis is not None and basis is not None:
         save_basis(options.basis, basis)
         written.append(options.basis)
     return written

@@ -17,7 +17,7 @@ AgentName = Literal["egomap", "neural-map", "gru", "lstm", "random", "planner"]
 class SubjectOptions:
     """Whose memory is looked into, and where it plays."""
 
-    run: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="RUN")] = None
+    run: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="[RUN]")] = None
     """Run folder with the trained agent."""
     agent: AgentName | None = None
     """Without RUN: an untrained agent of this kind, or one without a network (random, planner)."""

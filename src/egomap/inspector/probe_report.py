@@ -42,7 +42,7 @@ def rows(result: ProbeResult) -> Iterator[tuple[str, str, str, str]]:
         "state: direction of the next goal, error",
         degrees(one.bearing_error),
         degrees(other.bearing_error),
-        "90°",
+        f"{result.constant_error:.0f}°",
     )
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 
 from egomap.agents.agent import Agent, build_agent
-from egomap.config import AgentConfig, EnvSettings, require
+from egomap.config import AgentConfig, EnvSettings, ScenarioConfig, require
 from egomap.envs.doom import find_worlds
 from egomap.envs.rendering import render_mode
 from egomap.envs.worlds import Worlds
@@ -66,7 +66,7 @@ def untrained(config: AgentConfig, settings: EnvSettings, extent: float, seed: i
 def _of_run(options: SubjectOptions, run: Path) -> Subject:
     agent, config, checkpoint = load_agent(run, which=options.checkpoint)
     asked = (options.scenario, options.size, options.items, options.scenarios)
-    worlds = _worlds(options) if any(asked) else worlds_of(config, options.split)
+    worlds = _worlds(options, config.scenario) if any(asked) else worlds_of(config, options.split)
     decisions = int(checkpoint.data.get("counters", {}).get("decisions", 0))
     about = {
         "run": run.resolve().name,
@@ -81,10 +81,14 @@ def _of_run(options: SubjectOptions, run: Path) -> Subject:
     return Subject(agent, name, None, worlds, config.env, about)
 
 
-def _worlds(options: SubjectOptions) -> Worlds:
+def _worlds(options: SubjectOptions, trained: ScenarioConfig | None = None) -> Worlds:
+    """What `options` ask for; what they leave out is as `trained` has it, unless they name a family of their own."""
     if not options.scenarios:
-        task = options.scenario or "labyrinth"
-        return find_worlds(task=task, size=options.size, items=options.items, split=options.split)
+        task, size, items = options.scenario, options.size, options.items
+        if trained is not None and task is None:
+            task, size = trained.task, size or trained.size
+            items = items or (trained.items if task == "ordered-items" else None)
+        return find_worlds(task=task or "labyrinth", size=size, items=items, split=options.split)
     require(
         options.size is None and options.items is None,
         "--size and --items belong to --scenario; --scenarios has its own.",
