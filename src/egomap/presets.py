@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from egomap.config import AgentConfig, LearnerSettings, MapSettings, ScenarioConfig, TrainConfig
+from egomap.config import AgentConfig, EnvSettings, LearnerSettings, MapSettings, ScenarioConfig, TrainConfig
 
-PAPER = TrainConfig(agent=AgentConfig(standardise=False), budget=300_000_000)
-"""Exactly the paper's A2C and agents: 1.2 billion frames."""
+PAPER = TrainConfig(
+    agent=AgentConfig(standardise=False, unknown_depth=687.0),
+    env=EnvSettings(rendering="320x180"),
+    budget=300_000_000,
+)
+"""The paper's A2C, agents and pictures: 1.2 billion frames."""
 
 FAST_LEARNER = LearnerSettings(
     algorithm="ppo",

@@ -51,6 +51,11 @@ class RenderMode:
         return 255 * self.height // 480
 
     @property
+    def unknown_depth(self) -> float:
+        """Whole map units that stand for an unknown depth in a picture: where walls saturate, beyond all others."""
+        return float(round(DEPTH_SCALE * self.saturation + self.depth_offset))
+
+    @property
     def camera(self) -> Camera:
         """The camera of the rendered picture: the vertical opening is 64 degrees in every mode."""
         fx = self.width * (0.375 if self.wide else 0.5)
