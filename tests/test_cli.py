@@ -9,11 +9,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from egomap.cli import TrainFlags
 from egomap.config import ScenarioConfig
+from egomap.envs.rendering import RENDER_MODES
+from egomap.presets import PRESETS
 from egomap.scenarios.dataset import ScenarioSet, generate
 from envs.helpers import eventually, processes_of
 
@@ -106,6 +110,18 @@ def test_evaluate(tmp_path: Path, mazes: ScenarioSet) -> None:
         assert [entry["layout_id"] for entry in scores["layouts"]] == layouts
     assert planner["summary"]["success"] == 1.0
     assert planner["summary"]["mean_return"] > random["summary"]["mean_return"]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_flags_that_nobody_gave_are_the_preset(name: str) -> None:
+    assert TrainFlags.of(["--preset", name]).config() == PRESETS[name]
+
+
+@pytest.mark.parametrize("name", RENDER_MODES)
+def test_an_unknown_depth_is_beyond_all_known_walls(name: str) -> None:
+    mode = RENDER_MODES[name]
+    config = replace(TrainFlags.of([]), rendering=name).config()
+    assert config.agent.unknown_depth > mode.depth_table()[: mode.saturation].max()
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def doctor() -> int:
-    """Check this machine: versions, an engine, its depth calibration, its speed limits.
+    """Check this machine: versions, an engine, its depth calibration, memory, cores.
 
     Example: egomap doctor
     """
@@ -175,7 +175,7 @@ class TrainFlags:
     Example: egomap train --preset fast --agent egomap --scenario find-return --size 5 --budget 2e6 --run runs/a
 
     Go on after a stop or a kill: egomap train --run runs/a --resume. Many ranks: torchrun --nproc-per-node 2 -m
-    egomap train ... Every setting of the preset can be changed, e.g. --learner.learning-rate 1e-4.
+    egomap train ... Nearly every setting of the preset can be changed, e.g. --learner.learning-rate 1e-4.
     """
 
     preset: str = "fast"
@@ -218,7 +218,8 @@ class TrainFlags:
     value_gain: float = AgentConfig.value_gain
     """Size of the value head's first weights."""
     rendering: str = EnvSettings.rendering
-    """Size of the engine's picture, before it is resized to 112x64."""
+    """Size of the engine's picture, before it is resized to 112x64: 160x120-wide, 200x150-wide, 160x120, 256x144 or
+    320x180 (the paper's)."""
     map: MapSettings = field(default_factory=MapSettings)
     """EgoMap's map and reads; the paper's ablations are here."""
     learner: LearnerSettings = field(default_factory=LearnerSettings)
@@ -230,7 +231,7 @@ class TrainFlags:
         from egomap.presets import preset
 
         name = TrainFlags.preset
-        for given, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        for given, following in zip(arguments, [*arguments[1:], ""], strict=False):
             if given == "--preset":
                 name = following
             elif given.startswith("--preset="):
@@ -245,20 +246,29 @@ class TrainFlags:
             checkpoint_every=float(config.checkpoint_every),
             standardise=config.agent.standardise,
             value_gain=config.agent.value_gain,
+            rendering=config.env.rendering,
             map=config.agent.map,
             learner=config.learner,
         )
 
     def changed(self) -> list[str]:
-        """Names of the flags that are not as the preset has them."""
+        """Names of the flags that are not as the preset has them, and of the preset itself."""
         default = TrainFlags.of(["--preset", self.preset])
-        return [each.name for each in fields(self) if getattr(self, each.name) != getattr(default, each.name)]
+        names = [
+            each.name for each in fields(self) if getattr(self, each.name) != getattr(default, each.name)
+        ]
+        return names if self.preset == TrainFlags.preset else ["preset", *names]
 
     def config(self) -> TrainConfig:
         """The config that these flags describe."""
+        from egomap.envs.rendering import render_mode
         from egomap.presets import preset
 
         base = preset(self.preset)
+        require(
+            self.map.extent == base.agent.map.extent,
+            "the mazes say what the map must cover; leave out --map.extent.",
+        )
         if self.agent == "random" or self.agent == "planner":
             raise ValueError(f"{self.agent} learns nothing.")
         scenario = ScenarioConfig.default(self.scenario, size=self.size, items=self.items)
@@ -277,6 +287,7 @@ class TrainFlags:
                 kind=self.agent,
                 standardise=self.standardise,
                 value_gain=self.value_gain,
+                unknown_depth=render_mode(self.rendering).unknown_depth,
                 map=self.map,
             ),
             scenario=scenario,
@@ -305,7 +316,7 @@ def train(flags: TrainFlags) -> int:
             chosen = {"scenarios": (flags.scenarios,)}
         return evaluate(agents=(flags.agent,), seed=flags.seed, **chosen)
     require(not flags.resume or flags.run is not None, "--resume needs --run, the folder to go on with.")
-    given = [name for name in flags.changed() if name not in ("preset", "run", "resume", "auto_resume")]
+    given = [name for name in flags.changed() if name not in ("run", "resume", "auto_resume")]
     require(
         not flags.resume or not given,
         f"--resume goes on with the run's own settings; leave out --{', --'.join(given).replace('_', '-')}.",

@@ -181,7 +181,8 @@ class MapSettings:
     map_size: int = 24
     """Cells along each side of the square map, 12 or more (paper: 24)."""
     extent: float = 1382.4
-    """Side of the square that the map covers, in map units: the arena plus 20 % (here 9 cells of 128)."""
+    """Side of the square that the map covers, in map units: the arena plus 20 % (here 9 cells of 128). Agents
+    that are built for mazes take it from these."""
     alpha: float = 0.9
     """Weight of the old map where old and new features meet, 0 to 1 (paper: 0.9)."""
     anchor: Anchor = "world"

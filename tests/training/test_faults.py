@@ -104,6 +104,8 @@ def test_a_full_disk(disk: Path, sets: dict[Task, ScenarioSet]) -> None:
         ("--learner.num-envs=8000", "num-envs must be at most 4096; got 8000."),
         ("--scenarios={no_test}", "has no layouts in split 'test'"),
         ("--budget=inf", "budget must be a whole number; got inf."),
+        ("--agent=egomap --map.channels=8", "by 8 map channels"),
+        ("--map.extent=700", "the mazes say what the map must cover; leave out --map.extent."),
     ],
 )
 def test_what_would_fail_later_makes_no_run(
@@ -113,7 +115,7 @@ def test_what_would_fail_later_makes_no_run(
     run, no_test = tmp_path / "run", tmp_path / "no test"
     generate(ScenarioConfig(task="labyrinth", size=3, train=2, test=0), no_test)
     flags = [f"--scenarios={sets['labyrinth'].folder}", "--budget=96", *SMALL, f"--run={run}"]
-    assert told in refusal(train(*flags, flag.format(no_test=no_test)))
+    assert told in refusal(train(*flags, *(each.format(no_test=no_test) for each in flag.split())))
     assert not run.exists()
 
 
@@ -145,6 +147,11 @@ def test_one_at_a_time_in_a_folder(sets: dict[Task, ScenarioSet], tmp_path: Path
 def test_settings_beside_resume(tmp_path: Path) -> None:
     told = refusal(train(f"--run={tmp_path}", "--resume", "--budget=4e6", "--learner.learning-rate=1e-4"))
     assert told == "--resume goes on with the run's own settings; leave out --budget, --learner."
+
+
+def test_a_preset_beside_resume(tmp_path: Path) -> None:
+    told = refusal(train(f"--run={tmp_path}", "--resume", "--preset=paper"))
+    assert told == "--resume goes on with the run's own settings; leave out --preset."
 
 
 def test_a_folder_of_another_config(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:

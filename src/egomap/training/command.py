@@ -15,12 +15,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import torch
 from rich.console import Console, Group
 from rich.live import Live
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
+from egomap.agents.agent import build_agent
 from egomap.config import TrainConfig, require
 from egomap.envs.guard import MAX_ENGINES
 from egomap.training.checkpoint import Checkpoint, checkpoints, latest
@@ -86,11 +88,14 @@ def _check(config: TrainConfig) -> float:
 
     All stages of a curriculum are looked at, and the held-out split, which would be missed hours later.
     """
-    observation_camera(config)
+    camera = observation_camera(config)
     envs = config.learner.num_envs
     require(envs <= MAX_ENGINES, f"num-envs must be at most {MAX_ENGINES}; got {envs}.")
     worlds_of(config, "test")
-    return max(worlds_of(config, "train", size=size).extent for size in config.curriculum or (None,))
+    extent = max(worlds_of(config, "train", size=size).extent for size in config.curriculum or (None,))
+    with torch.random.fork_rng():
+        build_agent(config.agent, camera, extent)
+    return extent
 
 
 @contextmanager
