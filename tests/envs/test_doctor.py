@@ -84,7 +84,7 @@ def test_missing_package_and_little_memory(monkeypatch: pytest.MonkeyPatch) -> N
     failed = {check.name: check.detail for check in checks() if not check.ok}
     assert list(failed) == ["no-such-package-at-all", "shared memory"]
     assert failed["no-such-package-at-all"] == "not installed; run `pip install no-such-package-at-all`."
-    assert "room for 0 engines; 16 are wanted" in failed["shared memory"]
+    assert "room for 0 engines; 48 are wanted" in failed["shared memory"]
 
 
 def command(tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -34,8 +34,8 @@ from egomap.scenarios.udmf import wall_outline
 PACKAGES = ("vizdoom", "gymnasium", "numpy", "opencv-python-headless", "torch")
 MEDIAN_BAR, P95_BAR = 2.0, 6.0
 """Map units by which depth may be wrong, half of the time and nearly always."""
-ENGINES_WANTED = 16
-"""What the presets use at once."""
+ENGINES_WANTED = 48
+"""What the presets use at once: 32 that train and 16 that are evaluated."""
 SHARED_MEMORY = Path("/dev/shm")
 SHARED_MEMORY_PER_ENGINE = 2**19
 """Bytes; an engine touches 0.27 MB at 320x180, however large its files look."""
