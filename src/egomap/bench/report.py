@@ -8,7 +8,7 @@ Progress = Callable[[int, int], None]
 
 
 def measure(parts: Sequence[str], *, progress: Progress | None = None) -> dict[str, float]:
-    """The figures of `parts`, flat: `engines.vector_over_bare`, `memory.unroll_over_steps`, ..."""
+    """The figures of `parts`, flat: `engines.vector_over_bare`, `memory.steps_over_unroll`, ..."""
     from egomap.bench.engines import measure_engines
     from egomap.bench.memory import measure_memory
     from egomap.bench.training import measure_training

@@ -27,7 +27,7 @@ class Campaign(ABC):
     """Options that all experiments share."""
 
     budget: float = 2e6
-    """Decisions of each training run, 4 frames each (paper: 3e8)."""
+    """Decisions of each training run, 4 frames each (paper: 3e8; ablation 2e8, noise 8e7)."""
     seeds: int = 3
     """Runs of each agent (paper: 3)."""
     first_seed: int = Scale.first_seed
@@ -39,7 +39,7 @@ class Campaign(ABC):
     dry_run: bool = False
     """Show what would be run and how long it would take, and run nothing but a short measurement of speed."""
     preset: Literal["fast", "paper"] = "fast"
-    """How agents learn: fast, or exactly as in the paper."""
+    """How agents learn: fast, or as in the paper."""
     train: int = ScenarioConfig.train
     """Training layouts (paper: 256)."""
     test: int = ScenarioConfig.test

@@ -19,7 +19,7 @@ MemoryState = tuple[Tensor, ...]
 """Opaque to everyone but the memory; each tensor has the environment axis N first."""
 
 MemoryTrace = dict[str, Tensor]
-"""Filled on request with what can be shown: `map`, `attention`, `query_position`, `beta`, ... by name."""
+"""Filled on request with what can be shown: `map_ego`, `attention`, `query_position`, `beta`, ... by name."""
 
 
 class MemoryInputs(NamedTuple):
