@@ -17,8 +17,9 @@ import pytest
 
 from egomap.config import ScenarioConfig, Task
 from egomap.envs import DoomEnv, DoomVectorEnv
+from egomap.envs.worlds import worlds_of_files
 from egomap.scenarios.dataset import ScenarioSet, generate
-from egomap.scenarios.wad import Lump, read_wad, write_wad
+from egomap.scenarios.wad import Lump, parse_wad, read_wad, write_wad
 
 from .helpers import run_python
 
@@ -268,6 +269,17 @@ except ValueError as error:
         f"The Doom engine cannot play MAP01 of {path.parent}/theirs.wad: "
         "You need to fix these lines to play this map."
     )
+
+
+def test_of_several_files_only_the_maps_that_are_played_are_looked_into(foreign: Callable[..., Path]) -> None:
+    def with_a_broken_second_map(data: bytes) -> bytes:
+        lumps = parse_wad(data, "theirs")
+        return write_wad([*lumps, Lump("MAP02", b""), Lump("TEXTMAP", b"broken {"), Lump("ENDMAP", b"")])
+
+    paths = [foreign(name, wad=with_a_broken_second_map) for name in ("one", "two")]
+    assert [world.map_name for world in worlds_of_files(paths)] == ["MAP01", "MAP01"]
+    with pytest.raises(ValueError, match="MAP02"):
+        worlds_of_files(paths[0])
 
 
 def test_files_with_different_rules_play_by_their_own(foreign: Callable[..., Path]) -> None:

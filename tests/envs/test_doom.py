@@ -295,3 +295,22 @@ def test_a_prize_in_the_last_decision_ends_the_episode_only_if_it_is_the_last_pr
         _, reward, terminated, truncated, info = short.step(step.action)
     assert reward > 0.4
     assert (terminated, truncated, info["success"]) == (solved, not solved, solved)
+
+
+def test_a_prize_beside_the_time_out_solves_nothing_in_anybodys_map(
+    doom: Make, sets: dict[Task, ScenarioSet], tmp_path: Path
+) -> None:
+    """Scripts may pay at any time; that the time was over is all that is known."""
+    env = doom("ordered-items")
+    layout = next(i for i, world in enumerate(env.worlds) if can_be_walked(world.layout, [0]))
+    reset = {"seed": 0, "options": {"layout": layout}}
+    observation, _ = env.reset(**reset)
+    paid = walk(env, observation, legs(env.world.layout, [0])[0])
+    short = shortened(sets["ordered-items"], tmp_path / "set", 4 * len(paid))
+    theirs = doom(config=short.cfg("train"))
+    theirs.reset(**reset)
+    assert theirs.world.layout is None
+    for step in paid:
+        _, reward, terminated, truncated, info = theirs.step(step.action)
+    assert reward > 0.4
+    assert (terminated, truncated, info["success"]) == (False, True, False)

@@ -14,13 +14,18 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from egomap.config import Task
-from egomap.envs import DoomEnv, DoomVectorEnv
+from egomap.envs import DoomEnv, DoomVectorEnv, _guard_process
+from egomap.envs.episodes import Episode
 from egomap.envs.guard import guard
+from egomap.envs.vector import Arrays
+from egomap.envs.worlds import World
+from egomap.evaluation.runner import play as play_all
 from egomap.scenarios.dataset import ScenarioSet
 
 from .helpers import alive, all_same, eventually, play, random_actions, run_python, shortened
@@ -151,6 +156,45 @@ def test_a_stopped_engine_is_replaced_by_the_watchdog(during: str, doom: Make) -
     assert info["engine_restarts"] == 1
     assert eventually(lambda: not alive(pid), 5)
     assert env.step(NOOP)[-1]["decisions"] == 1
+
+
+def test_an_evaluation_ends_where_an_episode_always_kills_its_engine(vector: MakeVector) -> None:
+    env = vector("labyrinth", 2, episodes_per_layout=1, split="test")
+
+    class Killer:
+        """Ends the engine of one layout in each of its episodes."""
+
+        begun = 0
+
+        def begin(self, index: int, world: World, episode: Episode) -> None:
+            if episode.layout == 2:
+                self.begun += 1
+                os.kill(env.engine_pids[index], signal.SIGKILL)
+
+        def act(self, observation: Arrays, playing: np.ndarray) -> np.ndarray:
+            return np.full(2, 2)
+
+    killer = Killer()
+    with pytest.raises(
+        ValueError, match=r"cannot play MAP03 of .*test\.wad: it died in the same episode 5 times\."
+    ):
+        play_all(env, killer)
+    assert killer.begun == 5
+
+
+def test_the_guard_meets_an_engine_that_ends_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linux then opens the command line and fails to read it."""
+    process = subprocess.Popen([sys.executable, "-c", "input()", "instance"], stdin=subprocess.PIPE)
+
+    def slow_open(path: str, mode: str) -> Any:
+        file = open(path, mode)  # noqa: SIM115 - the caller closes it
+        process.kill()
+        process.wait()
+        return file
+
+    monkeypatch.setattr(_guard_process, "open", slow_open, raising=False)
+    _guard_process.kill_engine(process.pid, "instance")
+    assert process.returncode == -signal.SIGKILL
 
 
 def test_a_stopped_engine_holds_up_nobody_elses_episode(vector: MakeVector) -> None:

@@ -366,8 +366,11 @@ def test_reset_without_a_seed_goes_on_in_the_stream(shared: DoomVectorEnv) -> No
     shared.reset()
     stream = ShuffledEpisodes(16, 3)
     episodes = [stream.next() for _ in range(9)]
-    # Three were played, three were waiting for their turn.
+    assert [shared.episode(i) for i in range(3)] == episodes[3:6]
+    assert shared.episodes_begun == 6
+    shared.reset()
     assert [shared.episode(i) for i in range(3)] == episodes[6:]
+    assert shared.episodes_begun == 9
 
 
 def test_without_any_seed_two_environments_play_different_episodes(vector: Make) -> None:

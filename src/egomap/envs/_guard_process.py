@@ -51,6 +51,8 @@ def kill_engine(pid: int, instance: str) -> None:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             if instance.encode() not in file.read():
                 return
+    except ProcessLookupError:  # it ended between the opening and the reading
+        return
     except FileNotFoundError:
         if os.path.isdir("/proc/self"):
             return

@@ -52,7 +52,7 @@ class RenderMode:
 
     @property
     def unknown_depth(self) -> float:
-        """Whole map units that stand for an unknown depth in a picture: where walls saturate, beyond all others."""
+        """Whole map units that stand for an unknown depth: where walls saturate, beyond all known walls."""
         return float(round(DEPTH_SCALE * self.saturation + self.depth_offset))
 
     @property

@@ -189,9 +189,8 @@ class Simulator:
         if self.worlds[self.episode.layout].layout is not None:  # the scripts of our maps say so
             status = self.engine.status
             return status != RUNNING, status == SOLVED
-        # Anybody's map. The engine leaves it in the tic after the script that pays the last prize, so the end may
-        # come with the next decision; an end at the last tic of the time is no time-out then.
-        terminated = not self.engine.timed_out or bool(self.accounts.decisions_since_event[self._row] <= 1)
+        # Anybody's map, whose rewards may come all the time: a prize beside the time-out says nothing.
+        terminated = not self.engine.timed_out
         paid = bool(self.accounts.last_event[self._row] > 0.0)
         return terminated, terminated and paid and not self.engine.player_dead
 

@@ -41,6 +41,9 @@ from egomap.scenarios import dataset
 
 Arrays = dict[str, np.ndarray]
 
+_EPISODE_ATTEMPTS = 5
+"""How often an episode that must be played is begun, if its engine dies in it."""
+
 
 def observation_arrays(*shape: int) -> Arrays:
     """Zeroed arrays for observations with these leading axes, laid out so that engines write straight into them.
@@ -143,7 +146,7 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         self.idle = np.zeros(num_envs, bool)
         self._rewards = np.zeros(num_envs, np.float64)
         self._terminated = np.zeros(num_envs, bool)
-        self._again = np.zeros(num_envs, bool)
+        self._attempts = np.zeros(num_envs, np.int64)
         self._truncated = np.zeros(num_envs, bool)
         self._finals: list[tuple[Arrays, dict[str, Any]] | None] = [None] * num_envs
         self._next: list[Episode | None] = [None] * num_envs
@@ -226,14 +229,14 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
             chosen = int(self.np_random.integers(2**31)) if seed is None else int(seed)
             position = _non_negative("options['position']", options.get("position", 0))
             self._stream = self._new_stream(chosen, position)
-        stream = self._stream
-        self._next = [stream.next() for _ in range(self.num_envs)]
+            self._next = [None] * self.num_envs
+        self._draw()
         if "layout" in options:
             self._next = self._with_layouts(options["layout"])
         self.idle[:] = False
         self._rewards[:] = 0.0
         pool.run(self._begin, range(self.num_envs))
-        self._next = [stream.next() for _ in range(self.num_envs)]
+        self._draw()
         self._playing = np.flatnonzero(~self.idle).tolist()
         self._begun = True
         return self._result(), self._infos()
@@ -272,10 +275,7 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
             raise errors[0]
         ended = self._terminated | self._truncated
         self._settle(ended)
-        assert self._stream is not None
-        # In order, so that the same seed and actions give the same episodes.
-        for i in np.flatnonzero(ended & ~self._again):
-            self._next[i] = self._stream.next()
+        self._draw()
         rewards, terminated, truncated = self._rewards, self._terminated, self._truncated
         if self._copy:
             rewards, terminated, truncated = rewards.copy(), terminated.copy(), truncated.copy()
@@ -337,8 +337,16 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
             raise ValueError("this environment is closed.")
         return simulator
 
+    def _draw(self) -> None:
+        """A next episode for each environment that has none: in order, so that seed and actions fix them all."""
+        assert self._stream is not None
+        for index, episode in enumerate(self._next):
+            if episode is None:
+                self._next[index] = self._stream.next()
+
     def _begin(self, index: int) -> None:
-        episode = self._next[index]
+        episode, self._next[index] = self._next[index], None
+        self._attempts[index] = 1
         if episode is None:
             self.idle[index] = True
         else:
@@ -352,11 +360,22 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         self._rewards[index], self._terminated[index], self._truncated[index] = simulator.conclude()
         last = {name: array[index].copy(order="K") for name, array in self._shown.items()}
         self._finals[index] = (last, simulator.info())
-        self._again[index] = simulator.interrupted and self._episodes_per_layout is not None
-        if self._again[index]:
-            simulator.reset(simulator.episode, row)
+        again = simulator.interrupted and self._episodes_per_layout is not None
+        if again:
+            self._play_again(simulator, index)
         else:
             self._begin(index)
+
+    def _play_again(self, simulator: Simulator, index: int) -> None:
+        """The episode whose engine died, from its start, for every one of them counts."""
+        world = self.worlds[simulator.episode.layout]
+        if self._attempts[index] >= _EPISODE_ATTEMPTS:
+            raise ValueError(
+                f"The Doom engine cannot play {world.map_name} of {world.wad}: it died in the same episode "
+                f"{_EPISODE_ATTEMPTS} times."
+            )
+        self._attempts[index] += 1
+        simulator.reset(simulator.episode, self._target.rows[index])
 
     def _settle(self, ended: np.ndarray) -> None:
         """The second half of all decisions, in one go: in many threads that share Python's lock it takes longer."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from egomap.config import require
 from egomap.scenarios.cfg import read_cfg
-from egomap.scenarios.check import inspect_wad, require_map
+from egomap.scenarios.check import inspect_wad, map_names, require_map
 from egomap.scenarios.dataset import ScenarioSet
 from egomap.scenarios.layout import Layout
 
@@ -92,8 +92,8 @@ def worlds_of_files(config: PathLike | Sequence[PathLike]) -> Worlds:
     apart = len({path.parent for path in paths}) > 1
     worlds: list[World] = []
     for path in paths:
-        found = _worlds_of(path, f"{path.parent.name}/{path.stem}" if apart else path.stem)
-        worlds += found if len(paths) == 1 else found[:1]
+        title = f"{path.parent.name}/{path.stem}" if apart else path.stem
+        worlds += _worlds_of(path, title, all_maps=len(paths) == 1)
     return Worlds(tuple(worlds))
 
 
@@ -109,14 +109,15 @@ def _expand(config: PathLike | Sequence[PathLike]) -> list[Path]:
     return paths
 
 
-def _worlds_of(path: Path, title: str) -> list[World]:
-    """The maps of the WAD of a `.cfg`, the one that it plays first."""
+def _worlds_of(path: Path, title: str, *, all_maps: bool) -> list[World]:
+    """The map that a `.cfg` plays and, if asked for, the others of its WAD after it."""
     cfg = read_cfg(path)
-    maps = inspect_wad(cfg.wad)
-    if "doommap" in cfg.settings:
-        first = require_map(cfg.wad, cfg.map).name
-    else:
-        first = cfg.map if cfg.map in maps else next(iter(maps))
+    configured = cfg.map
+    if "doommap" not in cfg.settings:  # the engine's own choice, if there is such a map
+        names = map_names(cfg.wad)
+        configured = cfg.map if cfg.map in names else names[0]
+    first = require_map(cfg.wad, configured).name
+    maps = inspect_wad(cfg.wad) if all_maps else {first: require_map(cfg.wad, first)}
     worlds = []
     for name in (first, *(name for name in maps if name != first)):
         left, bottom, right, top = maps[name].bounds

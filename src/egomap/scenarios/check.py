@@ -19,7 +19,7 @@ from egomap.scenarios.cfg import ScenarioFile, read_cfg
 from egomap.scenarios.udmf_reader import parse_textmap
 from egomap.scenarios.wad import Lump, read_wad
 
-__all__ = ["MapInfo", "ScenarioFile", "Start", "inspect_wad", "read_cfg", "require_map"]
+__all__ = ["MapInfo", "ScenarioFile", "Start", "inspect_wad", "map_names", "read_cfg", "require_map"]
 
 PLAYER_START = 1
 # The lumps that follow a binary map's name, in this order; later ones (nodes, BEHAVIOR) may be missing.
@@ -59,6 +59,11 @@ def inspect_wad(path: Path) -> dict[str, MapInfo]:
         ValueError: Not a WAD, truncated, without maps, or with a map that the engine could not load.
     """
     return {name: _inspect(name, lumps, path) for name, lumps in _maps(path).items()}
+
+
+def map_names(path: Path) -> list[str]:
+    """The names of the maps of the WAD at `path`, in the order of the file; nothing is looked into."""
+    return list(_maps(path))
 
 
 def require_map(path: Path, name: str) -> MapInfo:
