@@ -140,6 +140,26 @@ class _LastView(torch.nn.Module):
         return inputs.features.mean((-2, -1)), state
 
 
+@pytest.mark.parametrize("kind", ["gru", "lstm", "neural-map", "egomap"])
+def test_mixed_precision_keeps_places_exact(kind, monkeypatch):
+    torch.manual_seed(0)
+    agent = build_agent(AgentConfig(kind=kind), CAMERA, EXTENT)
+    seen, unroll = [], agent.memory.unroll
+
+    def listen(inputs, *rest):
+        seen.append(inputs)
+        return unroll(inputs, *rest)
+
+    monkeypatch.setattr(agent.memory, "unroll", listen)
+    obs = observations(4, 2)
+    with torch.autocast("cpu", torch.bfloat16):
+        output = agent(obs, agent.initial_state(2), torch.zeros(4, 2, dtype=torch.bool))
+    assert seen[0].features.dtype == torch.bfloat16
+    for key in ("depth", "pose", "ego_motion"):
+        torch.testing.assert_close(getattr(seen[0], key), obs[key], rtol=0, atol=0, equal_nan=True)
+    assert torch.isfinite(output.logits).all()
+
+
 def test_a_users_own_memory_serves():
     agent = Agent(Perception(), _LastView(), num_actions=3)
     output = agent(observations(4, 2), agent.initial_state(2), torch.zeros(4, 2, dtype=torch.bool))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import sys
 
 import pytest
 import torch
@@ -154,3 +155,16 @@ def test_a_memory_can_be_copied_saved_and_loaded():
         assert torch.equal(again.unroll(inputs, state, never(2, 2))[0], expected)
     # Constants follow from the settings: they are no part of a checkpoint.
     assert set(memory.state_dict()) == {name for name, _ in memory.named_parameters()}
+
+
+def test_a_numba_that_does_not_import_is_done_without(monkeypatch):
+    """As after an upgrade of numpy beyond what numba knows."""
+    monkeypatch.setitem(sys.modules, "numba", None)
+    native.available.cache_clear()
+    try:
+        assert not native.enabled(torch.zeros(1))
+        with native.use_kernels("numba"), pytest.raises(ValueError, match="cannot be imported"):
+            native.enabled(torch.zeros(1))
+    finally:
+        monkeypatch.undo()
+        native.available.cache_clear()

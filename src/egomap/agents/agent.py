@@ -151,7 +151,9 @@ class Agent(nn.Module):
             lead = "(T, N, 3, H, W) in unroll" if axes == 2 else "(N, 3, H, W) in step"
             raise ValueError(f"rgb must be {lead}; got {tuple(rgb.shape)}.")
         features = self.perception(rgb, depth)
-        dtype = features.dtype
+        dtype = (
+            self.perception.conv1.weight.dtype
+        )  # not the features', which under autocast cannot tell places apart
         return MemoryInputs(features, depth.to(dtype), pose.to(dtype), motion.to(dtype))
 
 

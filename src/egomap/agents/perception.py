@@ -128,8 +128,6 @@ class Perception(nn.Module):
         self.register_buffer("_shift", shift.float().view(1, 4, 1, 1), persistent=False)
         self._scale: Tensor
         self._shift: Tensor
-        self._folded_at: tuple[int, ...] = ()
-        self._folded: tuple[Tensor, Tensor] | None = None
 
     def feature_shape(self, height: int, width: int) -> tuple[int, int, int]:
         """(C, Hf, Wf) for views of height x width; (16, 4, 10) for the paper's 64 x 112."""
@@ -162,15 +160,4 @@ class Perception(nn.Module):
     def _fold(self) -> tuple[Tensor, Tensor]:
         """First layer for unscaled pixels: conv(W, scale x + shift) = conv(W scale, x) + sum(W shift)."""
         weight, bias = self.conv1.weight, cast(Tensor, self.conv1.bias)
-        if torch.compiler.is_compiling() or (torch.is_grad_enabled() and weight.requires_grad):
-            return self._fold_now(weight, bias)
-        # Between two updates all steps of a rollout share one folded layer. A change of the weights in place
-        # (an optimiser, load_state_dict) raises their version; a move or a cast changes their address.
-        now = (weight.data_ptr(), weight._version, bias.data_ptr(), bias._version)
-        if self._folded is None or now != self._folded_at:
-            with torch.no_grad():
-                self._folded, self._folded_at = self._fold_now(weight, bias), now
-        return self._folded
-
-    def _fold_now(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         return weight * self._scale, bias + (weight * self._shift).sum((1, 2, 3))

@@ -14,15 +14,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from egomap.memory import native
+
 
 @functools.cache
-def _kernel() -> Callable[..., None] | None:
-    """The compiled pass, or None where numba is not installed."""
-    try:
-        import numba
-        import numpy as np
-    except ImportError:
-        return None
+def _kernel() -> Callable[..., None]:
+    """The compiled pass."""
+    import numba
+    import numpy as np
 
     def assemble(rgb, depth, unknown, out):  # type: ignore[no-untyped-def]
         for image in range(depth.shape[0]):
@@ -43,9 +42,7 @@ def _rows(image: Tensor) -> Tensor | None:
     return places.flatten(1) if places.is_contiguous() else None
 
 
-def assemble_rgbd(
-    rgb: Tensor, depth: Tensor, unknown_depth: float, out: Tensor, *, native: bool = True
-) -> Tensor:
+def assemble_rgbd(rgb: Tensor, depth: Tensor, unknown_depth: float, out: Tensor) -> Tensor:
     """Fill `out` with the RGBD images; both ways give the same bits.
 
     Args:
@@ -53,21 +50,18 @@ def assemble_rgbd(
         depth: (B, H, W) forward distance in map units, non-finite where unknown.
         unknown_depth: What stands for an unknown depth, map units.
         out: (B, 4, H, W) floating point, channels last; overwritten.
-        native: Use the compiled pass where it is available.
 
     Returns:
         `out`.
     """
     pixels, target = _rows(rgb), _rows(out)
-    kernel = _kernel() if native and rgb.device.type == "cpu" else None
-    known = (torch.float32, torch.float64)
+    kernel = _kernel() if native.enabled(out) else None
     if (
         kernel is not None
         and pixels is not None
         and target is not None
         and rgb.dtype == torch.uint8
-        and depth.dtype in known
-        and out.dtype in known
+        and depth.dtype in (torch.float32, torch.float64)
     ):
         kernel(pixels.numpy(), depth.detach().flatten(1).numpy(), unknown_depth, target.numpy())
         return out

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.util
 import itertools
 import os
 from collections.abc import Callable, Iterator
@@ -32,8 +31,12 @@ _choice: Backend | None = None
 
 @functools.cache
 def available() -> bool:
-    """Whether numba can be imported."""
-    return importlib.util.find_spec("numba") is not None
+    """Whether numba can be imported; one that is installed may still refuse a newer numpy."""
+    try:
+        import numba  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 @contextlib.contextmanager
@@ -56,7 +59,7 @@ def enabled(tensor: Tensor) -> bool:
     _require_backend("EGOMAP_KERNELS", backend)
     if backend == "numba" and not available():
         raise ValueError(
-            "numba kernels were asked for, but numba is not installed: pip install 'egomap[kernels]'."
+            "numba kernels were asked for, but numba cannot be imported: pip install 'egomap[kernels]'."
         )
     return backend != "torch" and available() and tensor.dtype in (torch.float32, torch.float64)
 
