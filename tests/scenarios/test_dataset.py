@@ -135,7 +135,11 @@ def test_folder_with_the_same_set_is_reused(set_copy: Path) -> None:
 
 
 def test_empty_folder_is_used(tmp_path: Path) -> None:
+    """It stays the same folder: somebody may stand in it, and a mounted one cannot be replaced."""
+    before = tmp_path.stat().st_ino
     assert load(generate(ScenarioConfig(size=3, train=1, test=0), tmp_path).folder).config.size == 3
+    assert tmp_path.stat().st_ino == before
+    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
 def test_folder_with_something_else_is_refused(set_copy: Path, tmp_path: Path) -> None:
@@ -158,6 +162,8 @@ def test_nothing_is_left_when_writing_fails(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(dataset.sheet, "save_sheet", full_disk)
     with pytest.raises(OSError, match="No space left"):
         generate(ScenarioConfig(size=3, train=1, test=0), tmp_path / "set")
+    with pytest.raises(OSError, match="No space left"):
+        generate(ScenarioConfig(size=3, train=1, test=0), tmp_path)
     assert not any(tmp_path.iterdir())
 
 

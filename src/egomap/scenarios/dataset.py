@@ -133,8 +133,10 @@ def generate(
         _require_same(out, manifest)
         return load(out)
 
+    # An empty folder of the user stays what it is: a shell may stand in it, or it may be another disk.
+    inside = out.exists()
     out.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    made = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out if inside else out.parent))
     try:
         # mkdtemp makes private folders; a set is as readable as any other file of the user.
         made.chmod(0o755)
@@ -143,7 +145,10 @@ def generate(
         sheet.save_sheet(config, layouts, made / PICTURE)
         _sync(made / PICTURE)
         _sync(made)
-        _move_into_place(made, out, manifest)
+        if inside:
+            _move_files(made, out)
+        else:
+            _move_into_place(made, out, manifest)
     finally:
         shutil.rmtree(made, ignore_errors=True)
     return ScenarioSet(out, config, layouts)
@@ -244,6 +249,13 @@ def _require_same(out: Path, manifest: bytes) -> None:
         raise ValueError(f"{out} holds another scenario set; give a new or empty folder.")
 
 
+def _move_files(made: Path, out: Path) -> None:
+    """Move what is in `made` into `out`; the manifest last, for without it there is no set."""
+    for path in sorted(made.iterdir(), key=lambda path: path.name == MANIFEST):
+        path.rename(out / path.name)
+    _sync(out)
+
+
 def _move_into_place(made: Path, out: Path, manifest: bytes) -> None:
     """Rename `made` to `out`; if somebody else was faster, accept theirs if it is the same set."""
     try:
@@ -251,11 +263,6 @@ def _move_into_place(made: Path, out: Path, manifest: bytes) -> None:
     except OSError:
         if not out.exists():
             raise
-        if _is_empty(out):
-            # Not every system renames onto an empty folder.
-            out.rmdir()
-            made.rename(out)
-            return
         _require_same(out, manifest)
         load(out)
         return
