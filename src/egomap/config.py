@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_type_hints
 
 Task = Literal["labyrinth", "find-return", "ordered-items"]
 TASKS: tuple[Task, ...] = ("labyrinth", "find-return", "ordered-items")
@@ -344,6 +344,13 @@ class LearnerSettings:
             self.num_envs % self.minibatches == 0,
             f"minibatches must divide num-envs; got {self.minibatches} and {self.num_envs}.",
         )
+        for name, chosen in (
+            ("algorithm", self.algorithm),
+            ("optimizer", self.optimizer),
+            ("learning-rate-decay", self.learning_rate_decay),
+        ):
+            allowed = get_args(get_type_hints(LearnerSettings)[name.replace("-", "_")])
+            require(chosen in allowed, f"{name} must be one of {', '.join(allowed)}; got {chosen!r}.")
         for name, share in (("discount", self.discount), ("trace-decay", self.trace_decay)):
             require(0.0 <= share <= 1.0, f"{name} must be between 0 and 1; got {share}.")
         for name, value in (
@@ -443,7 +450,10 @@ def _from_plain(kind: type, data: Any, where: str) -> Any:
             value = tuple(value)
         elif isinstance(like, float) and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
-        elif like is not None and type(value) is not type(like):
+        elif like is None:
+            allowed = get_args(get_type_hints(kind)[name])
+            require(type(value) in allowed, f"{where}.{name} cannot be {value!r}.")
+        elif type(value) is not type(like):
             raise ValueError(f"{where}.{name} must be of type {type(like).__name__}; got {value!r}.")
         values[name] = value
     return kind(**values)

@@ -202,6 +202,16 @@ def test_configs_as_json(config: TrainConfig) -> None:
         TrainConfig.from_json({**config.to_json(), "surprise": 1})
     with pytest.raises(ValueError, match="budget must be of type int"):
         TrainConfig.from_json({**config.to_json(), "budget": "much"})
+    for wrong, told in (
+        (LearnerSettings(algorithm="A2C"), "algorithm must be one of a2c, ppo; got 'A2C'"),  # type: ignore[arg-type]
+        (LearnerSettings(optimizer="sgd"), "optimizer must be one of rmsprop, adam"),  # type: ignore[arg-type]
+        (LearnerSettings(learning_rate_decay="cosine"), "learning-rate-decay must be one of none, linear"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ValueError, match=told):
+            wrong.validate()
+    for data in ({"scenarios": 5}, {"agent": {"map": {"write_gradient_steps": "3"}}}):
+        with pytest.raises(ValueError, match="cannot be"):
+            TrainConfig.from_json(data)
 
 
 @pytest.mark.parametrize(
