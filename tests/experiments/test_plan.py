@@ -12,8 +12,10 @@ from egomap.experiments.command import Ablation, Campaign, Curves, Noise, Result
 from egomap.experiments.dry_run import clock, queue_end
 from egomap.experiments.plan import Scale, train_command
 from egomap.experiments.speed import GUESSED_START, Speed, of_rows, seconds_left
+from egomap.experiments.state import training_curve
 from egomap.presets import preset
 from egomap.scenarios.dataset import generate
+from egomap.training.metrics import Metrics
 
 CAMPAIGNS: list[Campaign] = [Results(), Ablation(), Noise(), Curves(preset="paper", size=5, budget=1e4)]
 
@@ -158,3 +160,19 @@ def test_a_queue_ends_with_its_last_job() -> None:
 
 def test_clock() -> None:
     assert [clock(s) for s in (12, 150, 3660, 200_000)] == ["12 s", "2 min", "1 h 01 min", "2 d 7 h"]
+
+
+def test_a_training_curve_begins_without_the_first_successes_and_is_thinned_out(tmp_path: Path) -> None:
+    rows = plan.results(Scale(budget=1000, seeds=1, runs=tmp_path), ("labyrinth",), ("gru",))
+    job = rows[0].jobs[0]
+    job.folder.mkdir()
+    metrics = Metrics(job.folder, keep_updates=0)
+    for update in range(1, 131):  # one episode ends in each; there are 32 environments
+        metrics.add(
+            {"update": update, "decisions": 64 * update, "seconds": 2.0 * update, "episodes": update}
+            | {"mean_return": 1.0 / update}
+        )
+    metrics.close()
+    found = training_curve(job)
+    assert found[0] == (64 * 32, 64.0, pytest.approx(1 / 32))
+    assert [point[0] for point in found] == [64 * update for update in range(32, 131, 2)]

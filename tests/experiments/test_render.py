@@ -52,6 +52,7 @@ def row(
         "ours": {"train": ours, "test": ours},
         "paper": {"train": None, "test": {"mean": mean, "std": 0.02 if learns else None}},
         "curves": [points, points[:2], points] if learns else None,
+        "training": [points, points[1:], []] if learns else None,
     }
 
 

@@ -140,6 +140,8 @@ def _curves(figure: Figure, data: dict[str, Any]) -> None:
                 _band(right, row, column=1, unit=3600.0)
         _finish(left, title(rows[0]), "return on held-out mazes", axis="y")
         _finish(right, "", "", axis="y")
+        left.set_xlim(left=0.0)
+        right.set_xlim(left=0.0)
         left.set_xlabel("million decisions, 4 frames each", color=INK)
         right.set_xlabel("hours of a run, with its evaluations", color=INK)
         if number == 0:
@@ -150,7 +152,8 @@ def _curves(figure: Figure, data: dict[str, Any]) -> None:
     uneven = any(len({len(curve) for curve in row["curves"]}) > 1 for row in data["rows"] if row["curves"])
     dotted = ", dotted where some seeds are missing" if uneven else ""
     figure.supxlabel(
-        f"lines: ours, mean and range of seeds{dotted}; ◇ the paper's at its end, {end} decisions", fontsize=7
+        f"lines: ours, mean and range of seeds{dotted}; thin: in training; ◇ the paper's at its end, {end} decisions",
+        fontsize=7,
     )
 
 
@@ -165,6 +168,11 @@ def bands(curves: Sequence[Sequence[Sequence[float]]]) -> tuple[np.ndarray, int]
 
 def _band(ax: Axes, row: dict[str, Any], *, column: int, unit: float) -> None:
     colour = COLOURS.get(row["agent"], INK)
+    training = [np.array(seed) for seed in row.get("training") or () if seed]
+    if training:
+        x = np.linspace(max(seed[0, column] for seed in training), min(seed[-1, column] for seed in training))
+        mean = np.mean([np.interp(x, seed[:, column], seed[:, 2]) for seed in training], 0)
+        ax.plot(x / unit, mean, color=colour, linewidth=0.7, alpha=0.6)
     array, whole = bands(row["curves"])
     if array.size:
         x, value = np.nanmean(array[..., column], 0) / unit, array[..., 2]

@@ -12,7 +12,7 @@ from typing import Any
 from egomap.evaluation.scores import summarise
 from egomap.experiments.paper import Value
 from egomap.experiments.plan import Job, Row, Scale, settings_digest
-from egomap.experiments.state import SPLITS, curve, progress, scores
+from egomap.experiments.state import SPLITS, curve, progress, scores, training_curve
 
 FORMAT = "egomap experiment 1"
 
@@ -51,6 +51,7 @@ def _row(row: Row, scale: Scale, paper_frames: int) -> dict[str, Any]:
         "ours": found,
         "paper": {"train": _value(row.paper_train), "test": _value(row.paper_test)},
         "curves": [curve(job) for job in row.jobs] if learns else None,
+        "training": [training_curve(job) for job in row.jobs] if learns else None,
     }
 
 

@@ -19,6 +19,8 @@ from egomap.training.run import open_run
 SPLITS = ("test", "train")
 EPISODE = 525
 """Decisions until the time-out."""
+POINTS = 50
+"""Of a curve over all of a training."""
 TAIL = 4096
 """Bytes; more than two rows of metrics have."""
 
@@ -90,3 +92,17 @@ def curve(job: Job) -> list[tuple[int, float, float]]:
         for row in rows
         if row["test_return"]
     ]
+
+
+def training_curve(job: Job) -> list[tuple[int, float, float]]:
+    """(decisions, seconds, return of the latest episodes in training), thinned out to at most `POINTS`.
+
+    It begins when as many episodes have ended as there are environments: the first to end are the successes.
+    """
+    envs = 0 if job.config is None else job.config.learner.num_envs
+    rows = [
+        (int(row["decisions"]), float(row["seconds"]), float(row["mean_return"]))
+        for row in read_metrics(job.folder / "metrics.csv")
+        if row["mean_return"] and int(row["episodes"]) >= envs
+    ]
+    return rows[:: -(-len(rows) // POINTS) or 1]
