@@ -327,7 +327,7 @@ def test_without_numba():
     )
     assert result.stdout.splitlines() == [
         "works",
-        "numba kernels were asked for, but numba is not installed: pip install 'egomap[kernels]'.",
+        "numba kernels were asked for, but numba cannot be imported: pip install 'egomap[kernels]'.",
     ], result.stderr
 
 
