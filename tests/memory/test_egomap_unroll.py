@@ -191,3 +191,28 @@ def test_inputs_and_state_are_left_as_they_were():
         loop_of_steps(memory, inputs, state, begin)
         for tensor, before in zip((*inputs, *state, begin), copies, strict=True):
             assert torch.equal(tensor, before)
+
+
+@settings(max_examples=20)
+@given(
+    name=st.sampled_from(sorted(ABLATIONS)),
+    num_envs=st.integers(1, 4),
+    seed=st.integers(0, 10**4),
+    fresh=st.booleans(),
+)
+@pytest.mark.parametrize(("dtype", "tolerance"), PRECISION)
+def test_steps_of_a_rollout_equal_those_that_are_differentiated(dtype, tolerance, name, num_envs, seed, fresh):
+    """Where nobody differentiates a kernel writes and warps; the reference is what `step` does otherwise."""
+    torch.manual_seed(seed)
+    memory = with_biases(small(**ABLATIONS[name]).to(dtype))
+    state = memory.initial_state(num_envs) if fresh else random_state(memory, num_envs, seed)
+    inputs, begin = inputs_with_gaps(6, num_envs, seed, dtype), starts(6, num_envs, seed, 0.2)
+    with native.use_kernels("torch"):
+        expected, expected_state = loop_of_steps(memory, inputs, state, begin)
+    kept = [tensor.clone() for tensor in state]
+    with torch.no_grad():
+        found, found_state = loop_of_steps(memory, inputs, state, begin)
+    torch.testing.assert_close(found, expected.detach(), rtol=tolerance, atol=tolerance)
+    for one, other in zip(found_state, expected_state, strict=True):
+        torch.testing.assert_close(one, other.detach(), rtol=tolerance, atol=tolerance)
+    assert all(torch.equal(one, other) for one, other in zip(state, kept, strict=True))  # not written over

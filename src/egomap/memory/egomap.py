@@ -34,6 +34,7 @@ from egomap.geometry import (
     world_from_ego,
 )
 from egomap.geometry.checks import check_pose, require_shape
+from egomap.memory import native
 from egomap.memory.cores import GRUCore
 from egomap.memory.protocol import MemoryInputs, MemoryState, MemoryTrace, TensorSpec
 from egomap.memory.reads import ContextRead, GlobalRead, orthogonal
@@ -176,11 +177,16 @@ class EgoMapMemory(nn.Module):
 
         if self.settings.map_frame == "global":
             map_pose = self._map_pose(pose, origin)
-            map_next, known, observed = self._write(
-                features, world_from_ego(points, map_pose), valid, map_prev, old.known
-            )
+            points = world_from_ego(points, map_pose)
             affine = affine_from_pose(map_pose, self.settings.extent)
-            map_ego = warp(image_from_rows(map_next), affine)  # (N, C, size, size)
+            if trace is None and not torch.is_grad_enabled() and native.enabled(features):
+                # In a rollout nobody looks in and nobody differentiates: one kernel writes and warps.
+                map_ego, map_next, known = self._write_and_warp(
+                    features, points, valid, map_prev, old.known, affine
+                )
+            else:
+                map_next, known, observed = self._write(features, points, valid, map_prev, old.known)
+                map_ego = warp(image_from_rows(map_next), affine)  # (N, C, size, size)
             if trace is not None:
                 parts = warp(image_from_rows(known[..., None].to(map_next.dtype)), affine)
                 trace["known_ego"] = parts[:, 0] > KNOWN_PART
@@ -264,6 +270,16 @@ class EgoMapMemory(nn.Module):
         map_observed, observed = splat_mean(features, index, inside, self.settings.num_cells)
         map_next, known = blend(map_prev, known, map_observed, observed, self.settings.alpha)
         return map_next, known, observed
+
+    def _write_and_warp(
+        self, features: Tensor, points: Tensor, valid: Tensor, map_prev: Tensor, known: Tensor, affine: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """`_write` and `warp` as a rollout of one step: the map as seen (N, C, size, size), the map, its cells."""
+        index, inside = self._cells(points, valid)
+        start = torch.zeros(1, len(features), dtype=torch.bool, device=features.device)
+        writes = Writes(index[None], inside[None], start, None, affine, self.settings.alpha)
+        maps_ego, _, map_next, known = write_and_read(features[None], map_prev, known, writes)
+        return image_from_rows(maps_ego[0]), map_next, known
 
     def _follow(self, map_prev: Tensor, known: Tensor, motion: Tensor) -> tuple[Tensor, Tensor]:
         """The naive map (N, cells, C) after the agent's motion (N, 3), and the cells that it still knows.

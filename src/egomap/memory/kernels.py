@@ -101,10 +101,11 @@ def _build_map_kernels(channels: int) -> tuple[Kernel, Kernel]:
         """Blend step by step into `maps` and `known` (in place), and resample the map of each step.
 
         features (T, N, K, C), cell (T, N, K) -1 where dropped, start (T, N), affine (T, N, 2, 3),
-        maps (N, cells, C), known (N, cells), live (N, cells) the cells of the first map that matter: not zero,
-        or in want of a gradient -> maps_ego (T, N, cells, C). For the backward pass also share (T, N, K), the
-        weight of each feature, keep (T, N, K), that of its cell's old value (1 for all but the first feature in
-        a cell), and visible (T, N, cells), the resampled cells with anything live in them. Most have nothing.
+        maps (N, cells, C), known (N, cells), live (N, cells) the cells of the first map that matter even if they
+        are zero, being known or in want of a gradient -> maps_ego (T, N, cells, C). For the backward pass also
+        share (T, N, K), the weight of each feature, keep (T, N, K), that of its cell's old value (1 for all but
+        the first feature in a cell), and visible (T, N, cells), the resampled cells with anything live in them.
+        Most have nothing.
         """
         steps, points, cells = cell.shape[0], cell.shape[2], known.shape[1]
         size = round(math.sqrt(cells))
@@ -115,9 +116,11 @@ def _build_map_kernels(channels: int) -> tuple[Kernel, Kernel]:
         for n in range(first, last):
             for i in range(cells):
                 at = (i // size + 1) * wide + i % size + 1
-                alive[at] = live[n, i]
+                matters = live[n, i]
                 for c in range(channels):
                     framed[at, c] = maps[n, i, c]
+                    matters |= maps[n, i, c] != 0
+                alive[at] = matters
             for t in range(steps):
                 if start[t, n]:
                     known[n] = False

@@ -116,7 +116,7 @@ class _WriteRead(torch.autograd.Function):
         visible = known.new_empty(maps_ego.shape[:-1])
         # Cells that were never written are zero, and their gradient goes nowhere: the kernels pass them by,
         # unless the map that we were given says otherwise.
-        live = torch.ones_like(known) if ctx.needs_input_grad[1] else known | (maps != 0).any(-1)
+        live = torch.ones_like(known) if ctx.needs_input_grad[1] else known
         kernel = _kernels(channels).write_read
         alpha = float(writes.alpha)
         out = (maps, known, live, maps_ego, share, keep, visible)
