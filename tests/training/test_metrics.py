@@ -47,9 +47,23 @@ def test_unknown_names(tmp_path: Path) -> None:
         Metrics(tmp_path, tensorboard=False).add({"update": 1, "decisions": 1, "surprise": 0.0})
 
 
-def test_tensorboard_events(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
+def shown(folder: Path) -> list[tuple[int, float]]:
+    """What TensorBoard itself shows of the mean return."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(folder / "tensorboard"))
+    events.Reload()
+    return [(event.step, event.value) for event in events.Scalars("policy_loss")]
+
+
+def test_tensorboard_shows_every_update_once(tmp_path: Path) -> None:
+    """Also those that a resumed run makes again."""
     metrics = Metrics(tmp_path)
-    metrics.add(row(1))
+    for update in (1, 2, 3, 4, 5):
+        metrics.add({"update": update, "decisions": 10 * update, "policy_loss": float(update)})
     metrics.close()
-    assert any((tmp_path / "tensorboard").iterdir())
+    again = Metrics(tmp_path, keep_updates=3)
+    for update in (4, 5, 6):
+        again.add({"update": update, "decisions": 10 * update, "policy_loss": -float(update)})
+    again.close()
+    assert shown(tmp_path) == [(10, 1.0), (20, 2.0), (30, 3.0), (40, -4.0), (50, -5.0), (60, -6.0)]

@@ -1,4 +1,4 @@
-"""Metrics of a run: one row for each update in `metrics.csv`, and TensorBoard events where it is installed.
+"""Metrics of a run: one row for each update in `metrics.csv`, and the same as TensorBoard events.
 
 What comes in: figures by name. What goes out: a file that grows line by line. After a resume, rows that are newer
 than the checkpoint are dropped, so that no update is there twice. docs/training.md says what each figure means.
@@ -7,9 +7,10 @@ than the checkpoint are dropped, so that no update is there twice. docs/training
 from __future__ import annotations
 
 import csv
-import importlib.util
 import io
 import os
+import platform
+import time
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +55,8 @@ class Metrics:
         writer.writeheader()
         writer.writerows(rows)
         write_whole(self._path, text.getvalue())
-        self._events: Any = None
-        if tensorboard and importlib.util.find_spec("tensorboard"):
-            from torch.utils.tensorboard import SummaryWriter
-
-            purge = int(rows[-1]["decisions"]) + 1 if rows else 0
-            self._events = SummaryWriter(str(folder / "tensorboard"), purge_step=purge)
+        after = int(rows[-1]["decisions"]) + 1 if rows else 0
+        self._events = _Events(folder / "tensorboard", after) if tensorboard else None
 
     def add(self, row: dict[str, float]) -> None:
         """Append one row."""
@@ -70,8 +67,7 @@ class Metrics:
                 {k: _short(v) for k, v in row.items()}
             )
         if self._events is not None:
-            for name, value in row.items():
-                self._events.add_scalar(name, value, int(row["decisions"]))
+            self._events.add(row)
 
     def sync(self) -> None:
         """Make the rows so far last through a power cut; before a checkpoint that is newer than they are."""
@@ -79,9 +75,43 @@ class Metrics:
             os.fsync(file.fileno())
 
     def close(self) -> None:
-        """Flush the events."""
+        """Close the events' file."""
         if self._events is not None:
             self._events.close()
+
+
+class _Events:
+    """A file of TensorBoard events, written row by row.
+
+    TensorBoard's own writer hands them to a thread, which prints a traceback of its own when the disk is full.
+    """
+
+    def __init__(self, folder: Path, after: int) -> None:
+        from tensorboard.compat.proto.event_pb2 import SessionLog
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        folder.mkdir(parents=True, exist_ok=True)
+        # TensorBoard reads the files in the order of their names.
+        name = f"events.out.tfevents.{time.time_ns()}.{platform.node()}.{os.getpid()}"
+        self._file = RecordWriter(open(folder / name, "wb"))  # noqa: SIM115
+        self._write(file_version="brain.Event:2")
+        # What earlier files have from here on is not shown: those updates are made again.
+        self._write(step=after, session_log=SessionLog(status=SessionLog.START))
+
+    def add(self, row: dict[str, float]) -> None:
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        values = [Summary.Value(tag=name, simple_value=value) for name, value in row.items()]
+        self._write(step=int(row["decisions"]), summary=Summary(value=values))
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _write(self, **fields: Any) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+
+        self._file.write(Event(wall_time=time.time(), **fields).SerializeToString())
+        self._file.flush()
 
 
 def read_metrics(path: Path) -> list[dict[str, str]]:
