@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 
 from egomap.config import ScenarioConfig, Task
 from egomap.scenarios.dataset import ScenarioSet, generate
-from egomap.training.checkpoint import checkpoints, load_checkpoint
+from egomap.training.checkpoint import checkpoints, load_checkpoint, save_checkpoint
 from egomap.training.files import folder_lock
 from egomap.training.metrics import read_metrics
 
@@ -60,9 +61,9 @@ def refusal(done: subprocess.CompletedProcess[str]) -> str:
     return told.removeprefix("egomap: ")
 
 
-def begin(run: Path, mazes: ScenarioSet) -> None:
+def begin(run: Path, mazes: ScenarioSet, *flags: str) -> None:
     """A run that stands at three updates of ten."""
-    done = train(f"--scenarios={mazes.folder}", "--budget=96", *SMALL, f"--run={run}")
+    done = train(f"--scenarios={mazes.folder}", "--budget=96", *SMALL, *flags, f"--run={run}")
     assert done.returncode == 0, done.stderr
     # As after Ctrl-C: a part of the budget is left.
     config = (run / "config.json").read_text()
@@ -73,20 +74,45 @@ def state(run: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in checkpoints(run / "checkpoints")}
 
 
-def test_weights_that_explode(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
+def test_weights_that_explode(sets: dict[Task, ScenarioSet], tmp_path: Path, algorithm: str) -> None:
+    """The last good checkpoint stays, and no run is saved that could not go on. A2C explodes between two updates."""
+    run = tmp_path / "run"
+    flags = ["--learner.algorithm=a2c", "--learner.epochs=1", "--learner.minibatches=1"] * (
+        algorithm == "a2c"
+    )
+    begin(run, sets["labyrinth"], *flags)
+    for path in (run / "config.json", *checkpoints(run / "checkpoints")):  # as if it had always had this rate
+        if path.suffix == ".json":
+            data = json.loads(path.read_text())
+            data["learner"]["learning_rate"] = 1e25
+            path.write_text(json.dumps(data))
+        else:
+            tensors, data = load_checkpoint(path)
+            data["config"]["learner"]["learning_rate"] = 1e25
+            save_checkpoint(path, tensors, data)
+    before = state(run)
+    assert len(before) == 2
+    told = refusal(train(f"--run={run}", "--resume"))
+    assert "no number any more" in told or told.startswith("the loss is ")
+    assert told.endswith("Try a lower learning rate.")
+    assert state(run) == before
+
+
+def test_a_run_that_explodes_at_once_saves_nothing(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
     run = tmp_path / "run"
     flags = (f"--scenarios={sets['labyrinth'].folder}", "--budget=3200", *SMALL, f"--run={run}")
     told = refusal(train(*flags, "--learner.learning-rate=1e25"))
-    assert told.startswith("the loss is ") and told.endswith("Try a lower learning rate.")
-    for path in checkpoints(run / "checkpoints"):
-        load_checkpoint(path)  # whole
+    assert told.endswith("Try a lower learning rate.")
+    assert not checkpoints(run / "checkpoints")
 
 
-def test_a_full_disk(disk: Path, sets: dict[Task, ScenarioSet]) -> None:
+@pytest.mark.parametrize("left", [1_000_000, 8192])  # less than a checkpoint; a few rows of metrics
+def test_a_full_disk(disk: Path, sets: dict[Task, ScenarioSet], left: int) -> None:
     run = disk / "run"
     begin(run, sets["labyrinth"])
     before = state(run)
-    fill(disk, left=1_000_000)  # less than a checkpoint
+    fill(disk, left=left)
     told = refusal(train(f"--run={run}", "--resume"))
     assert told.endswith("No space left on device."), told
     assert state(run) == before
@@ -127,7 +153,10 @@ def test_a_checkpoint_of_another_run(sets: dict[Task, ScenarioSet], tmp_path: Pa
     for foreign in (checkpoints(other / "checkpoints")[0], run / "checkpoints" / "best.safetensors"):
         shutil.copy(foreign, run / "checkpoints" / "step-000000000128.safetensors")
         told = refusal(train(f"--run={run}", "--resume"))
-        assert "is of another run, or none to go on from; move it away." in told
+        assert (
+            f"is of another run, or none to go on from; move it away; the one before it is {own.name}."
+            in told
+        )
     assert own.exists() and (run / "metrics.csv").read_text() == rows
 
 

@@ -235,7 +235,7 @@ def test_settings_out_of_range(change: dict[str, object], reason: str) -> None:
 def test_killed_again_and_again(config: TrainConfig, tmp_path: Path) -> None:
     """SIGKILL at random moments; each time the run goes on, and at the end every update is there once."""
     config = dataclasses.replace(
-        config, budget=40 * DECISIONS, checkpoint_every=DECISIONS, reset_every_update=False
+        config, budget=200 * DECISIONS, checkpoint_every=DECISIONS, reset_every_update=False
     )
     run, mazes = tmp_path / "run", tmp_path / "mazes"
     shutil.copytree(str(config.scenarios), mazes)
@@ -267,8 +267,7 @@ def test_killed_again_and_again(config: TrainConfig, tmp_path: Path) -> None:
                 break
             time.sleep(0.02)
         time.sleep(moments.uniform(0.0, 0.2))
-        if process.poll() is not None:
-            break
+        assert process.poll() is None, "it ended before it could be killed"
         assert len(processes_of(mazes)) >= 4, "its engines have the mazes in their command lines"
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
@@ -276,5 +275,5 @@ def test_killed_again_and_again(config: TrainConfig, tmp_path: Path) -> None:
     done = subprocess.run([*program, f"--run={run}", "--resume"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     rows = read_metrics(run / "metrics.csv")
-    assert [int(row["update"]) for row in rows] == list(range(1, 41))
+    assert [int(row["update"]) for row in rows] == list(range(1, 201))
     assert int(rows[-1]["decisions"]) == config.budget

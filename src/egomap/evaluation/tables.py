@@ -12,7 +12,7 @@ from egomap.evaluation.runner import EpisodeResult
 Results = Mapping[str, Sequence[EpisodeResult]]
 
 
-def summary(results: Sequence[EpisodeResult]) -> dict[str, float]:
+def summary(results: Sequence[EpisodeResult]) -> dict[str, Any]:
     """Mean return with its deviation over episodes, the share that was solved, and how long solving took."""
     rewards = np.array([result.total_reward for result in results])
     solved = [result.decisions for result in results if result.success]
@@ -21,7 +21,7 @@ def summary(results: Sequence[EpisodeResult]) -> dict[str, float]:
         "mean_return": float(rewards.mean()),
         "std_return": float(rewards.std()),
         "success": len(solved) / len(results),
-        "median_decisions_to_success": float(np.median(solved)) if solved else float("nan"),
+        "median_decisions_to_success": float(np.median(solved)) if solved else None,
     }
 
 

@@ -12,11 +12,13 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
-from egomap.agents.agent import Agent
+from egomap.agents.agent import Agent, AgentStep
 from egomap.config import require
 from egomap.envs.vector import DoomVectorEnv
+from egomap.memory.protocol import MemoryState
 from egomap.rl.rollout import Rollout
 from egomap.rl.threads import torch_threads
+from egomap.rl.update import Diverged
 
 
 class EndedEpisode(NamedTuple):
@@ -79,7 +81,7 @@ class Collector:
         state = self._state
         with torch.inference_mode(False), torch.no_grad(), torch_threads(self._threads):
             for t in range(rollout.steps):
-                step = agent.step(rollout.rows[t], state, rollout.episode_start[t])
+                step = self._decide(t, state)
                 state = step.state
                 env.write_to(rollout.targets[t + 1])
                 env.step_async(step.action.numpy())
@@ -100,6 +102,27 @@ class Collector:
             rollout.next_value.copy_(after.value)
         self._state = state
         return ended
+
+    def require_numbers(self) -> None:
+        """Raise `Diverged` if the agent, as it is now, cannot decide what to do next; nothing is drawn."""
+        self._require_numbers(0 if self._fresh else self.rollout.steps, self._state)
+
+    def _decide(self, t: int, state: MemoryState) -> AgentStep:
+        try:
+            return self.agent.step(self.rollout.rows[t], state, self.rollout.episode_start[t])
+        except RuntimeError:  # torch draws no action from a policy that is no number
+            self._require_numbers(t, state)
+            raise
+
+    def _require_numbers(self, t: int, state: MemoryState) -> None:
+        rollout = self.rollout
+        with torch.no_grad(), torch_threads(self._threads):
+            step = self.agent.step(rollout.rows[t], state, rollout.episode_start[t], deterministic=True)
+        if not bool(torch.isfinite(step.logits).all() and torch.isfinite(step.value).all()):
+            raise Diverged(
+                "the agent's policy or value is no number any more: training cannot go on from here. Try a lower "
+                "learning rate."
+            )
 
 
 def _ended(final: dict[str, Any], mask: np.ndarray) -> list[EndedEpisode]:

@@ -66,6 +66,13 @@ class Ranks(NamedTuple):
         for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
             gradient.copy_(part.view_as(gradient))
 
+    @torch.no_grad()
+    def require_equal(self, module: nn.Module) -> None:
+        """Raise a RuntimeError unless every rank has the same weights: all steps of the optimiser were the same."""
+        total = torch.stack([parameter.double().sum() for parameter in module.parameters()])
+        if any(not torch.equal(total, other) for other in self.gather(total)):
+            raise RuntimeError("the ranks' weights have come apart; nothing was saved.")
+
     def sum(self, *values: float) -> list[float]:
         """Sums over the ranks."""
         total = torch.tensor(values, dtype=torch.float64)

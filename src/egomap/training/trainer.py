@@ -34,6 +34,7 @@ from egomap.training.checkpoint import (
     BEST,
     Checkpoint,
     checkpoint_path,
+    checkpoints,
     load_module,
     load_optimizer,
     module_tensors,
@@ -310,6 +311,7 @@ class Trainer:
 
     def _evaluate(self) -> dict[str, float]:
         """Play the held-out layouts; rank 0 does it, the others wait."""
+        self._collector.require_numbers()
         self.counters.evaluated_at = self.counters.decisions
         found: dict[str, float] = {}
         if self.ranks.first:
@@ -332,15 +334,17 @@ class Trainer:
             "episodes": [result._asdict() for result in results],
         }
         name = f"step-{counters.decisions:012d}.json"
-        write_whole(self.run.evaluation / name, json.dumps(data, indent=1) + "\n")
+        write_whole(self.run.evaluation / name, json.dumps(data, indent=1, allow_nan=False) + "\n")
         if scores["mean_return"] > counters.best_return:
             counters.best_return = scores["mean_return"]
             save_checkpoint(self.run.checkpoints / BEST, *self._snapshot())
         return {"test_return": scores["mean_return"], "test_success": scores["success"]}
 
     def _save(self) -> None:
+        self._collector.require_numbers()  # what is saved must be able to go on
         self.counters.saved_at = self.counters.decisions
         tensors, data = self._snapshot()
+        self.ranks.require_equal(self.agent)
         positions = self.ranks.gather(torch.tensor([self._collector.position]))
         states = self.ranks.gather(torch.get_rng_state())
         shuffles = self.ranks.gather(self._shuffle.get_state())
@@ -365,9 +369,12 @@ class Trainer:
         """Take everything back; return the position in the stream of episodes to go on from."""
         tensors, data = checkpoint
         other = replace(TrainConfig.from_json(data["config"]), budget=self.config.budget) != self.config
+        there = checkpoints(self.run.checkpoints)
+        before = f"; the one before it is {there[1].name}" if len(there) > 1 else ""
         require(
             not other and "positions" in tensors,
-            f"the last checkpoint in {self.run.checkpoints} is of another run, or none to go on from; move it away.",
+            f"the last checkpoint in {self.run.checkpoints} is of another run, or none to go on from; move it away"
+            f"{before}.",
         )
         self.counters = Counters.from_json(data["counters"])
         load_module(self.agent, tensors, self.run.checkpoints)
