@@ -229,7 +229,10 @@ def _draw(config: ScenarioConfig, goals: int, split: str, draw: int) -> Layout:
 
 
 def _is_empty(folder: Path) -> bool:
-    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    """Whether there is nothing in it; a name that begins with a dot is what a kill left of a set being made."""
+    if not folder.exists():
+        return True
+    return folder.is_dir() and all(path.name.startswith(".") for path in folder.iterdir())
 
 
 def _require_usable(out: Path) -> None:
