@@ -406,7 +406,7 @@ def evaluate(
 
     Args:
         runs: Run folders; those that differ in their seed alone are also summed up together.
-        agents: Who plays besides: random, planner (with no runs: both).
+        agents: Who plays besides: random, planner (with no runs: both, or random where there is no layout).
         scenario: Family whose default set is played (made once and kept); with runs and --size or --items: theirs.
         size: Cells along each side of the default set.
         items: Items of the default ordered-items set.
@@ -428,6 +428,9 @@ def evaluate(
         require(out.resolve().parent.is_dir(), f"{out} cannot be written: {out.parent} is not a folder.")
     for run in runs:
         require((run / "config.json").exists(), f"{run} holds no run: it has no config.json.")
+        require(
+            out is not None or os.access(run, os.W_OK), f"{run} cannot be written to; give a file by --out."
+        )
     named = bool(scenarios) or any(option is not None for option in (scenario, size, items))
     if runs and named and not scenarios and scenario is None:
         scenario, size, items = _as_trained(runs, size, items)
@@ -448,7 +451,10 @@ def evaluate(
         seed,
         num_envs,
     )
-    asked = agents if agents is not None else () if runs else ("random", "planner")
+    asked = agents if agents is not None else ()
+    if agents is None and not runs:  # the planner knows the way only where there is a layout
+        known = worlds is not None and all(world.layout is not None for world in worlds)
+        asked = ("random", "planner") if known else ("random",)
     found = evaluation.contestants(runs, asked, question, worlds)
     for warning in evaluation.warnings(found):
         print(f"Note: {warning}", file=sys.stderr)
