@@ -201,7 +201,9 @@ def test_inputs_and_state_are_left_as_they_were():
     fresh=st.booleans(),
 )
 @pytest.mark.parametrize(("dtype", "tolerance"), PRECISION)
-def test_steps_of_a_rollout_equal_those_that_are_differentiated(dtype, tolerance, name, num_envs, seed, fresh):
+def test_steps_of_a_rollout_equal_those_that_are_differentiated(
+    dtype, tolerance, name, num_envs, seed, fresh
+):
     """Where nobody differentiates a kernel writes and warps; the reference is what `step` does otherwise."""
     torch.manual_seed(seed)
     memory = with_biases(small(**ABLATIONS[name]).to(dtype))
