@@ -344,7 +344,7 @@ class Trainer:
         self._collector.require_numbers()  # what is saved must be able to go on
         self.counters.saved_at = self.counters.decisions
         tensors, data = self._snapshot()
-        self.ranks.require_equal(self.agent)
+        self.ranks.require_together(self.agent)
         positions = self.ranks.gather(torch.tensor([self._collector.position]))
         states = self.ranks.gather(torch.get_rng_state())
         shuffles = self.ranks.gather(self._shuffle.get_state())
