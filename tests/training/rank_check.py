@@ -64,6 +64,18 @@ def main() -> int:
         assert ranks.sum(ranks.rank, 1.0) == [ranks.world_size * (ranks.world_size - 1) / 2, ranks.world_size]
         assert ranks.any(ranks.rank == 0)
         assert not ranks.any(False)
+        ranks.require_together(agent)
+        with torch.no_grad():
+            next(agent.parameters()).add_(1e-9 * ranks.rank)
+        ranks.require_together(agent)  # rounding is mended
+        assert torch.equal(weights[:1], torch.cat([p.detach().flatten() for p in agent.parameters()])[:1])
+        with torch.no_grad():
+            next(agent.parameters()).add_(0.01 * ranks.rank)
+        try:
+            ranks.require_together(agent)
+            assert ranks.world_size == 1, "ranks that have come apart are told"
+        except RuntimeError as error:
+            assert "come apart" in str(error)
     print(f"rank {ranks.rank} of {ranks.world_size} agrees", flush=True)
     return 0
 
