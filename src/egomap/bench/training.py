@@ -12,6 +12,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ import torch
 from egomap.agents import Agent, build_agent
 from egomap.bench.arithmetic import Speed, measure_speed, operations_of
 from egomap.bench.engines import LAYOUTS, BareEngines
-from egomap.config import NUM_ACTIONS, AgentConfig, AgentKind, EnvSettings, LearnerSettings, ScenarioConfig
+from egomap.config import NUM_ACTIONS, AgentKind, EnvSettings, LearnerSettings, ScenarioConfig
 from egomap.envs.pool import default_threads
 from egomap.envs.vector import DoomVectorEnv
 from egomap.envs.worlds import Worlds, worlds_of_set
@@ -90,7 +91,8 @@ def _algorithm(worlds: Worlds, learner: LearnerSettings, speed: Speed, rounds: i
     threads = GradientThreads(torch.get_num_threads())
     try:
         torch.manual_seed(0)
-        agents = {kind: build_agent(AgentConfig(kind=kind), env.camera, env.extent) for kind in KINDS}
+        config = (PAPER if learner.algorithm == "a2c" else FAST).agent
+        agents = {kind: build_agent(replace(config, kind=kind), env.camera, env.extent) for kind in KINDS}
         learning = {kind: _Learning(env, agent, learner, threads) for kind, agent in agents.items()}
         turns: dict[AgentKind, list[Turn]] = {kind: [] for kind in KINDS}
         for number in range(rounds + 1):
