@@ -48,9 +48,9 @@ class NeuralMapMemory(nn.Module):
     written to the cell. Output [r_t, c_t, w_t].
 
     Choices: the view is brought to mean 0 and deviation 1 before its ReLU, for the write's tanh is the only way
-    from it to the heads, and once the view has grown in training it says the same of everything; positions outside of the map
-    count as its border cell; maps start at zero; 15 x 15 cells and 32 channels, so that the layers have about as
-    many weights as EgoMap's.
+    from it to the heads, and once the view has grown in training it says the same of everything; positions
+    outside of the map count as its border cell; maps start at zero; 15 x 15 cells and 32 channels, so that the
+    layers have about as many weights as EgoMap's.
 
     Shapes: features (..., C, Hf, Wf), pose (..., 3) -> output (..., read_size + 2 * channels).
     """
