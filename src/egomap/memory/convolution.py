@@ -50,8 +50,6 @@ def conv_relu(x: Tensor, weight: Tensor, bias: Tensor, stride: int) -> Tensor:
     """`relu(conv2d(x, weight, bias, stride))`: (B, C, H, W) -> (B, Co, Ho, Wo)."""
     if x.device.type != "cpu" or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
         return F.relu(F.conv2d(x, weight, bias, stride))
-    if (
-        not torch.is_grad_enabled()
-    ):  # entering and leaving a Function of our own costs as much as a small layer
+    if not torch.is_grad_enabled():  # a Function of our own costs as much as a small layer
         return torch.relu_(F.conv2d(x, weight, bias, stride))
     return cast(Tensor, _ConvRelu.apply(x, weight, bias, stride))
