@@ -42,15 +42,13 @@ def heading_bin(phi: Tensor) -> Tensor:
 class NeuralMapMemory(nn.Module):
     """Global read, context read, gated write at the agent's own cell; one map for each of four headings.
 
-    With s_t = ReLU(norm(FC(ReLU(features)))) of `hidden_size` values, M the maps and m the vector at the agent's
+    With s_t = ReLU(FC(ReLU(features))) of `hidden_size` values, M the maps and m the vector at the agent's
     cell: r_t = CNN(M) with all headings as channels (layers as EgoMap's global read); query q = W [s_t, r_t];
     c_t = the average of all cells of all headings, weighted by softmax(q . M); w_t = GRU([s_t, r_t, c_t], m),
     written to the cell. Output [r_t, c_t, w_t].
 
-    Choices: the view is brought to mean 0 and deviation 1 before its ReLU, for the write's tanh is the only way
-    from it to the heads, and once the view has grown in training it says the same of everything; positions
-    outside of the map count as its border cell; maps start at zero; 15 x 15 cells and 32 channels, so that the
-    layers have about as many weights as EgoMap's.
+    Choices: positions outside of the map count as its border cell; maps start at zero; 15 x 15 cells and 32
+    channels, so that the layers have about as many weights as EgoMap's.
 
     Shapes: features (..., C, Hf, Wf), pose (..., 3) -> output (..., read_size + 2 * channels).
     """
@@ -129,8 +127,7 @@ class NeuralMapMemory(nn.Module):
         if pose.shape[:-1] != features.shape[:axes]:
             raise ValueError(f"pose must be {(*features.shape[:axes], 3)}; got {tuple(pose.shape)}.")
         check_pose(pose)
-        view = self.reduce(F.relu(features.movedim(-3, -1).flatten(-3)))
-        view = F.relu(F.layer_norm(view, view.shape[-1:]))
+        view = F.relu(self.reduce(F.relu(features.movedim(-3, -1).flatten(-3))))
         # The last representable place inside: a cell owns its western and northern edge only.
         limit = self.extent / 2 * (1 - 1e-6)
         cell, _ = cells(pose[..., :2].clamp(-limit, limit), extent=self.extent, size=self.map_size)
