@@ -7,6 +7,7 @@ the data in `docs/data`, figures in `docs/images`, and `docs/results.md`. What t
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,8 +81,14 @@ def page(data: dict[str, dict[str, Any]]) -> str:
     for name, one in ordered:
         sizes = sorted({(row["task"], row["size"]) for row in one["rows"]})
         where = ", ".join(f"{task} {size} x {size}" for task, size in sizes)
-        parts.append(f"## {one['title']} ({where})\n")
+        parts.append(f"## {one['title']} ({where}{_seeds(one)})\n")
         parts.append(table(one))
         parts.append(bullets(what_it_shows(one)))
         parts.append(f"![{one['title']}, as a figure](images/results-{name}.png)\n")
     return "\n".join(parts)
+
+
+def _seeds(data: dict[str, Any]) -> str:
+    """Which seeds, where they are not the usual ones, for two experiments may differ in nothing else."""
+    first = re.search(r"--first-seed (\d+)", data["command"])
+    return f", seeds {first[1]} to {int(first[1]) + data['seeds'] - 1}" if first else ""
