@@ -142,6 +142,12 @@ def test_empty_folder_is_used(tmp_path: Path) -> None:
     assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
+def test_what_a_kill_left_does_not_block_a_folder(tmp_path: Path) -> None:
+    (tmp_path / f".{tmp_path.name}.abc").mkdir()
+    made = generate(ScenarioConfig(size=3, train=2, test=1), tmp_path)
+    assert load(tmp_path).layouts == made.layouts
+
+
 def test_folder_with_something_else_is_refused(set_copy: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds another scenario set"):
         generate(replace(SMALL["labyrinth"], seed=8), set_copy)

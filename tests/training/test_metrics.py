@@ -48,7 +48,7 @@ def test_unknown_names(tmp_path: Path) -> None:
 
 
 def shown(folder: Path) -> list[tuple[int, float]]:
-    """What TensorBoard itself shows of the mean return."""
+    """What TensorBoard itself shows of one figure: (decisions, value)."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     events = EventAccumulator(str(folder / "tensorboard"))
