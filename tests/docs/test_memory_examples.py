@@ -6,6 +6,8 @@ import dataclasses
 import re
 from pathlib import Path
 
+import pytest
+
 from egomap.config import MapSettings
 
 from .blocks import DOCS, blocks, run_block
@@ -19,18 +21,39 @@ def programs() -> list[str]:
     return found
 
 
-def test_the_room_is_read_back(tmp_path: Path) -> None:
+Places = dict[str, tuple[float, float]]
+
+
+def places(printed: str) -> Places:
+    """Metres right and ahead of each wall, as the first program prints them."""
+    found = re.findall(r"^(\w+) wall: (\S+) m right, (\S+) m ahead$", printed, re.MULTILINE)
+    assert len(found) == len(printed.splitlines()), printed
+    return {wall: (float(right), float(ahead)) for wall, right, ahead in found}
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Places:
+    """What the first program finds, with more digits than it prints."""
     program = programs()[0]
-    assert len(program.splitlines()) < 30
-    printed = run_block("python", program, tmp_path)
-    assert [code for language, code in blocks("memory.md") if language == "text"] == [printed]
-    # From (1, -0.5), facing north, in a room of 5.4 m: the distance to each wall, to a cell of half a metre.
-    found = {wall: (float(right), float(ahead)) for wall, right, ahead in re.findall(
-        r"(\w+) wall: (\S+) m right, (\S+) m ahead", printed
-    )}  # fmt: skip
-    assert set(found) == {"east", "north", "west", "south"}
-    for wall, axis, place in (("east", 0, 1.7), ("north", 1, 3.2), ("west", 0, -3.7), ("south", 1, -2.2)):
-        assert abs(found[wall][axis] - place) < 0.25
+    assert len(program.splitlines()) < 30 and program.count(":.1f") == 2
+    return places(run_block("python", program.replace(":.1f", ":.6f"), tmp_path_factory.mktemp("room")))
+
+
+def test_the_room_is_read_back(measured: Places) -> None:
+    # From (0.8, -0.4), facing north, in a room of 5.5 m: a wall is found in its cell of 40 cm.
+    assert list(measured) == ["east", "north", "west", "south"]
+    for wall, axis, place in (("east", 0, 1.95), ("north", 1, 3.15), ("west", 0, -3.55), ("south", 1, -2.35)):
+        assert abs(measured[wall][axis] - place) <= 0.2
+
+
+def test_the_room_is_as_the_page_says(measured: Places) -> None:
+    (text,) = [code for language, code in blocks("memory.md") if language == "text"]
+    told = places(text)
+    assert list(told) == list(measured)
+    for wall, found in measured.items():
+        for ours, theirs in zip(found, told[wall], strict=True):
+            # One decimal is shown. No figure may lie near an edge of that rounding, where the last bit decides.
+            assert abs(ours - theirs) <= 0.04, f"{wall}: {ours} is shown as {theirs}"
 
 
 def test_the_ppo_loop_learns_from_what_it_did(tmp_path: Path) -> None:
