@@ -1,13 +1,15 @@
-"""Run by torchrun in several ranks: gradients are the mean over the ranks, and weights stay equal.
+"""Run by torchrun in several ranks: gradients are the mean over the ranks, weights stay equal, threads end.
 
 Each rank has observations of its own. The averaged gradients must be the mean of what each rank finds by itself, and
-after an optimiser step all ranks must hold the same bytes.
+after an optimiser step all ranks must hold the same bytes. When the ranks have parted, none of the group's threads
+may be alive: one that outlives it can abort the process at its end.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import torch
 
@@ -27,6 +29,12 @@ def observations(rank: int) -> dict[str, torch.Tensor]:
         "pose": 50 * torch.rand(STEPS, ENVS, 3, generator=generator),
         "ego_motion": torch.rand(STEPS, ENVS, 3, generator=generator),
     }
+
+
+def gloo_threads() -> list[str]:
+    """Threads of this process that serve a gloo group."""
+    names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+    return [name for name in names if "gloo" in name]
 
 
 def main() -> int:
@@ -64,6 +72,8 @@ def main() -> int:
         assert ranks.sum(ranks.rank, 1.0) == [ranks.world_size * (ranks.world_size - 1) / 2, ranks.world_size]
         assert ranks.any(ranks.rank == 0)
         assert not ranks.any(False)
+        # They do exist, by the name that is looked for below; a thread names itself when it first runs.
+        assert ("pt_gloo_runloop" in gloo_threads()) == (ranks.world_size > 1)
         ranks.require_together(agent)
         with torch.no_grad():
             next(agent.parameters()).add_(1e-9 * ranks.rank)
@@ -76,6 +86,7 @@ def main() -> int:
             assert ranks.world_size == 1, "ranks that have come apart are told"
         except RuntimeError as error:
             assert "come apart" in str(error)
+    assert gloo_threads() == [], "the group's threads have outlived it"
     print(f"rank {ranks.rank} of {ranks.world_size} agrees", flush=True)
     return 0
 

@@ -20,6 +20,13 @@ from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
+
+# Imported for its side effect, and before any group exists: its functions have the default argument
+# `group=group.WORLD`, evaluated at import. The first optimiser imports it (by way of torch._dynamo); after
+# `init_process_group` the defaults would then hold the group until the interpreter ends. `destroy_process_group`
+# would stop none of its threads, and one that frees its last work while the interpreter is finalising aborts the
+# process: SIGABRT, "terminate called without an active exception".
+import torch.distributed.nn.functional
 from torch import Tensor, nn
 
 from egomap.envs.pool import core_shares
