@@ -5,6 +5,7 @@ Whatever is wrong with the input ends with one sentence on stderr and exit code 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -105,17 +106,19 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def doctor() -> int:
-    """Check this machine: versions, an engine, its depth calibration, memory, cores.
+    """Check this machine: versions, an engine, its depth calibration, memory, processor, the speed to expect.
 
     Example: egomap doctor
     """
+    from egomap.bench.machine import machine_checks
     from egomap.envs.doctor import checks
 
-    found = checks()
-    for check in found:
-        print(f"{'ok  ' if check.ok else 'FAIL'}  {check.name}: {check.detail}")
-    failed = sum(not check.ok for check in found)
-    print("Everything works." if not failed else f"{failed} of {len(found)} checks failed.")
+    total, failed = 0, 0
+    for check in itertools.chain(checks(), machine_checks()):
+        mark = "ok  " if check.ok else "FAIL" if check.needed else "none"
+        print(f"{mark}  {check.name}: {check.detail}", flush=True)
+        total, failed = total + 1, failed + check.failed
+    print("Everything works." if not failed else f"{failed} of {total} checks failed.")
     return 0 if not failed else 2
 
 

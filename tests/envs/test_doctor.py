@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 import vizdoom as vzd
 
+from egomap.bench.machine import expected_speeds, features
 from egomap.config import Camera
 from egomap.envs import doctor
 from egomap.envs.doctor import Check, checks, expected_depth
@@ -25,6 +27,16 @@ NAMES = [
     *("python", "vizdoom", "gymnasium", "numpy", "opencv-python-headless", "torch"),
     *("engine", "depth", "actions", "shared memory", "cores", "cache"),
 ]
+
+
+MACHINE = ["cpu", "instructions", "threads", "numba", "ffmpeg", "browser", "screen", "speed"]
+OPTIONAL = {"numba", "ffmpeg", "browser", "screen"}
+
+
+def left_behind(folder: Path) -> list[str]:
+    """Everything in `folder` but what torch itself makes in the temporary folder when it is loaded."""
+    names = [path.relative_to(folder).parts[0] for path in folder.rglob("*")]
+    return sorted({name for name in names if not name.startswith("torchinductor_")})
 
 
 def failures(found: list[Check]) -> dict[str, str]:
@@ -103,24 +115,43 @@ def test_command_leaves_nothing_behind(tmp_path: Path) -> None:
     run = command(tmp_path, TMPDIR=str(tmp_path), EGOMAP_CACHE=str(tmp_path / "cache"))
     assert run.returncode == 0, run.stdout + run.stderr
     lines = run.stdout.splitlines()
-    assert [line[:6] for line in lines[:-1]] == ["ok    "] * len(NAMES)
+    assert [line[6:].split(":")[0] for line in lines[:-1]] == [*NAMES, *MACHINE]
+    marks = {line[6:].split(":")[0]: line[:6] for line in lines[:-1]}
+    assert {mark for name, mark in marks.items() if name not in OPTIONAL} == {"ok    "}
+    assert {marks[name] for name in OPTIONAL} <= {"ok    ", "none  "}, "what is optional fails nothing"
+    assert re.search(r"speed: expect \d[\d,]* to \d[\d,]* decisions/s of EgoMap", run.stdout)
     assert lines[-1] == "Everything works."
     assert eventually(lambda: not processes_of(tmp_path), 3.0)
-    assert eventually(lambda: [path.name for path in tmp_path.rglob("*")] == ["cache"], 3.0)
+    assert eventually(lambda: left_behind(tmp_path) == ["cache"], 3.0)
 
 
 def test_command_fails_with_the_checks(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     run = command(tmp_path, EGOMAP_CACHE=str(tmp_path / "file" / "cache"))
     assert run.returncode == 2
-    assert run.stdout.splitlines()[-2].startswith("FAIL  cache: ")
-    assert run.stdout.splitlines()[-1] == f"1 of {len(NAMES)} checks failed."
+    assert re.search(r"^FAIL  cache: ", run.stdout, re.MULTILINE)
+    assert run.stdout.splitlines()[-1] == f"1 of {len(NAMES) + len(MACHINE)} checks failed."
     assert "Traceback" not in run.stderr
 
 
 def test_no_torch(tmp_path: Path) -> None:
     code = "import sys; from egomap.envs.doctor import checks; checks(); print('torch' in sys.modules)"
     assert run_python(code, cwd=tmp_path).stdout == "False\n"
+
+
+X86 = "processor : 0\nmodel name : Some CPU @ 2 GHz\nflags : fpu avx2 avx512_bf16\n\nmodel name : another\n"
+ARM = "processor : 0\nBogoMIPS : 50.00\nFeatures : fp asimd bf16\n"
+
+
+def test_features_of_the_processor() -> None:
+    assert features(X86) == ("Some CPU @ 2 GHz", {"fpu", "avx2", "avx512_bf16"})
+    assert features(ARM) == ("", {"fp", "asimd", "bf16"})
+    assert features("") == ("", set())
+
+
+def test_expected_speeds_hold_what_was_measured() -> None:
+    assert expected_speeds([1000.0, 1264.0]) == (750, 1600)  # 750 and 1580, to two digits
+    assert expected_speeds([96.0]) == (72, 120)
 
 
 CAMERA = Camera(width=4, height=2, fx=2.0, fy=2.0, cx=2.0, cy=1.0)

@@ -22,7 +22,7 @@ import torch
 from egomap.agents import Agent, build_agent
 from egomap.bench.arithmetic import Speed, measure_speed, operations_of
 from egomap.bench.engines import LAYOUTS, BareEngines
-from egomap.config import NUM_ACTIONS, AgentKind, EnvSettings, LearnerSettings, ScenarioConfig
+from egomap.config import NUM_ACTIONS, AgentConfig, AgentKind, EnvSettings, LearnerSettings, ScenarioConfig
 from egomap.envs.pool import default_threads
 from egomap.envs.vector import DoomVectorEnv
 from egomap.envs.worlds import Worlds, worlds_of_set
@@ -83,6 +83,22 @@ def measure_training(
                 for key, value in _algorithm(worlds, learner, speed, rounds).items()
             }
     return found
+
+
+def measure_learning(
+    worlds: Worlds, config: AgentConfig, learner: LearnerSettings, *, rounds: int = 3
+) -> list[Turn]:
+    """Train one agent for `rounds` updates, after one that warms up; the trainer's own parts and threads."""
+    keep_memory()
+    env = DoomVectorEnv(learner.num_envs, worlds=worlds, copy=False)
+    threads = GradientThreads(torch.get_num_threads())
+    try:
+        torch.manual_seed(0)
+        learning = _Learning(env, build_agent(config, env.camera, env.extent), learner, threads)
+        return [learning.turn() for _ in range(rounds + 1)][1:]
+    finally:
+        env.close()
+        threads.close()
 
 
 def _algorithm(worlds: Worlds, learner: LearnerSettings, speed: Speed, rounds: int) -> dict[str, float]:

@@ -55,23 +55,30 @@ class Check(NamedTuple):
     name: str
     ok: bool
     detail: str
+    needed: bool = True
+    """Whether egomap is broken without it; the rest is only told."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether something must be put right."""
+        return self.needed and not self.ok
 
 
 def checks() -> list[Check]:
     """Everything that is checked, in the order in which it should be put right."""
-    found = [_check("python", _python)]
-    found += [_check(name, partial(_version, name)) for name in PACKAGES]
+    found = [check("python", _python)]
+    found += [check(name, partial(_version, name)) for name in PACKAGES]
     with tempfile.TemporaryDirectory(prefix="egomap-doctor-") as folder:
         room = _Room(Path(folder))
         try:
-            found.append(_check("engine", room.open))
-            found.append(_check("depth", room.compare_depth))
-            found.append(_check("actions", room.try_actions))
+            found.append(check("engine", room.open))
+            found.append(check("depth", room.compare_depth))
+            found.append(check("actions", room.try_actions))
         finally:
             room.close()
-    found.append(_check("shared memory", _shared_memory))
-    found.append(_check("cores", _cores))
-    found.append(_check("cache", _cache))
+    found.append(check("shared memory", _shared_memory))
+    found.append(check("cores", _cores))
+    found.append(check("cache", _cache))
     return found
 
 
@@ -182,12 +189,12 @@ class _Room:
         return self._env
 
 
-def _check(name: str, look: Callable[[], str]) -> Check:
+def check(name: str, look: Callable[[], str], *, needed: bool = True) -> Check:
     """Run one check; whatever it raises becomes its detail."""
     try:
-        return Check(name, True, look())
+        return Check(name, True, look(), needed)
     except Exception as error:
-        return Check(name, False, _sentence(error))
+        return Check(name, False, _sentence(error), needed)
 
 
 def _sentence(error: Exception) -> str:
