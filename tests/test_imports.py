@@ -22,6 +22,7 @@ LINES = (
     ("envs",),
     ("geometry",),
     ("memory",),
+    ("kinds",),
     ("agents",),
     ("rl",),
     ("evaluation",),
@@ -151,6 +152,7 @@ def test_the_rule_can_be_kept(module, package, source):
     ("module", "unwanted"),
     [
         ("egomap.config", ["torch", "numpy", "gymnasium", "vizdoom"]),
+        ("egomap.kinds", ["torch", "numpy", "gymnasium", "vizdoom"]),
         ("egomap.scenarios.dataset", ["torch", "vizdoom"]),
         ("egomap.envs", ["torch"]),
         ("egomap.memory", ["gymnasium", "vizdoom", "cv2", "egomap.envs", "egomap.scenarios"]),

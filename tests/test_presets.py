@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from egomap.config import distinctive
 from egomap.presets import PAPER, preset
 
 
@@ -34,6 +37,14 @@ def test_the_agent_of_the_paper() -> None:
     assert settings.similarity == "cosine" and settings.map_frame == "global"
     assert settings.write_gradient_steps is None
     assert not settings.use_ego_motion and not settings.normalise
+
+
+def test_a_later_setting_tells_settings_apart_only_when_it_is_changed() -> None:
+    plain = PAPER.to_json()
+    assert plain["agent"].pop("stack_size") == 4
+    assert distinctive(PAPER)["agent"] == plain["agent"]
+    changed = replace(PAPER, agent=replace(PAPER.agent, stack_size=8))
+    assert distinctive(changed)["agent"] == {**plain["agent"], "stack_size": 8}
 
 
 def test_an_unknown_preset() -> None:

@@ -19,6 +19,7 @@ import tyro
 
 from egomap.config import (
     AgentConfig,
+    AgentKind,
     EnvSettings,
     LearnerSettings,
     MapSettings,
@@ -190,7 +191,7 @@ class TrainFlags:
     """Go on with the run from its last checkpoint, with the run's own settings."""
     auto_resume: bool = False
     """Go on if the folder holds this very run already, begin it otherwise: for jobs that may be started again."""
-    agent: Literal["random", "planner", "gru", "lstm", "neural-map", "egomap"] = "egomap"
+    agent: Literal["random", "planner", AgentKind] = "egomap"
     """Who learns; random and planner learn nothing and are only scored."""
     scenario: Task = "labyrinth"
     """Family of tasks."""
@@ -220,6 +221,8 @@ class TrainFlags:
     """Standardise the input by fixed constants; the paper does not."""
     value_gain: float = AgentConfig.value_gain
     """Size of the value head's first weights."""
+    stack_size: int = AgentConfig.stack_size
+    """Observations that a frame stack holds."""
     rendering: str = EnvSettings.rendering
     """Size of the engine's picture, before it is resized to 112x64: 160x120-wide, 200x150-wide, 160x120, 256x144 or
     320x180 (the paper's)."""
@@ -249,6 +252,7 @@ class TrainFlags:
             checkpoint_every=float(config.checkpoint_every),
             standardise=config.agent.standardise,
             value_gain=config.agent.value_gain,
+            stack_size=config.agent.stack_size,
             rendering=config.env.rendering,
             map=config.agent.map,
             learner=config.learner,
@@ -290,6 +294,7 @@ class TrainFlags:
                 kind=self.agent,
                 standardise=self.standardise,
                 value_gain=self.value_gain,
+                stack_size=self.stack_size,
                 unknown_depth=render_mode(self.rendering).unknown_depth,
                 map=self.map,
             ),

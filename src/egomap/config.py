@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 Task = Literal["labyrinth", "find-return", "ordered-items"]
 TASKS: tuple[Task, ...] = ("labyrinth", "find-return", "ordered-items")
@@ -30,6 +30,30 @@ def require_whole(value: float, name: str) -> int:
     """A whole number that a person may write as 2e6, or a ValueError that names it."""
     require(math.isfinite(value) and value == int(value), f"{name} must be a whole number; got {value}.")
     return int(value)
+
+
+_Value = TypeVar("_Value")
+
+
+def later(default: _Value) -> _Value:
+    """The default of a setting that came after the first release.
+
+    While it has this value, settings count as the same with and without it (`distinctive`).
+    """
+    return field(default=default, metadata={"later": True})
+
+
+def distinctive(settings: Any) -> dict[str, Any]:
+    """The settings as plain data, without those that came `later` and have their default.
+
+    So what was made before such a setting existed is known as made with today's settings.
+    """
+    found = {}
+    for entry in fields(settings):
+        value = getattr(settings, entry.name)
+        if not (entry.metadata.get("later") and value == entry.default):
+            found[entry.name] = distinctive(value) if is_dataclass(value) else value
+    return found
 
 
 @dataclass(frozen=True)
@@ -238,7 +262,8 @@ class MapSettings:
         return (self.channels + 2 * self.use_query_position) if self.use_query else 0
 
 
-AgentKind = Literal["gru", "lstm", "neural-map", "egomap"]
+AgentKind = Literal["none", "frame-stack", "gru", "lstm", "neural-map", "egomap"]
+"""What an agent remembers with; `egomap.kinds` has a row for each."""
 
 UNKNOWN_DEPTH = 456.0
 """Map units that the default rendering reads where its depth buffer saturates."""
@@ -251,7 +276,7 @@ class AgentConfig:
     """An agent: which memory it has, and the sizes of its parts (paper: appendix "Architectures")."""
 
     kind: AgentKind = "egomap"
-    """Memory: gru (the paper's baseline), lstm, neural-map, or egomap."""
+    """Memory: none, frame-stack, gru (the paper's baseline), lstm, neural-map, or egomap."""
     standardise: bool = True
     """Standardise each input channel by fixed constants; False is the paper's raw input between 0 and 1."""
     value_gain: float = 1.0
@@ -271,6 +296,8 @@ class AgentConfig:
     """Cells along each side of each of the Neural Map's four maps, 12 or more."""
     neural_map_channels: int = 32
     """Channels of the Neural Map, 1 or more."""
+    stack_size: int = later(4)
+    """Observations that a frame stack holds, with the latest, 2 or more."""
 
     def validate(self) -> AgentConfig:
         """Return self, or raise a ValueError that says which value is out of range."""
@@ -280,6 +307,7 @@ class AgentConfig:
             ("hidden-size", self.hidden_size, 1),
             ("neural-map-size", self.neural_map_size, 12),
             ("neural-map-channels", self.neural_map_channels, 1),
+            ("stack-size", self.stack_size, 2),
         ):
             require(value >= least, f"{name} must be {least} or more; got {value}.")
         for name, length in (("unknown-depth", self.unknown_depth), ("motion-unit", self.motion_unit)):

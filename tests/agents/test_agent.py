@@ -2,19 +2,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from egomap import kinds
 from egomap.agents import Agent, Perception, build_agent, entropy, log_prob
-from egomap.config import AgentConfig, Camera, MapSettings
+from egomap.config import AgentConfig, AgentKind, Camera, MapSettings
 from egomap.memory.protocol import MemoryInputs, TensorSpec
 
 CAMERA = Camera.from_fov(112, 64, horizontal=1.85, vertical=1.2)
 EXTENT = 640.0
-KINDS = ["gru", "lstm", "neural-map", "egomap"]
+KINDS = list(kinds.KINDS)
 
 
 def observations(*lead: int, seed: int = 0) -> dict[str, torch.Tensor]:
@@ -96,7 +98,7 @@ def test_step_under_no_grad(kind):
     assert (one.logits.softmax(-1) - 0.2).abs().max() < 0.05
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"none"}))
 def test_episode_start_forgets(kind):
     torch.manual_seed(0)
     agent = build_agent(AgentConfig(kind=kind), CAMERA, EXTENT)
@@ -111,6 +113,23 @@ def test_episode_start_forgets(kind):
     torch.testing.assert_close(mixed.logits[some], reset.logits[some])
     torch.testing.assert_close(mixed.logits[~some], going.logits[~some])
     assert not torch.equal(reset.logits, going.logits)
+
+
+def test_without_memory_nothing_but_the_latest_observation_counts():
+    agent = build_agent(AgentConfig(kind="none"), CAMERA, EXTENT)
+    obs, calm = observations(4, 3), torch.zeros(4, 3, dtype=torch.bool)
+    whole = agent.unroll(obs, agent.initial_state(3), calm).logits
+    backwards = {key: value.flip(0) for key, value in obs.items()}
+    torch.testing.assert_close(agent.unroll(backwards, (), calm).logits.flip(0), whole)
+    assert agent.initial_state(3) == agent.memory.state_spec == ()
+
+
+def test_every_kind_can_be_built_and_named():
+    assert list(kinds.KINDS) == list(get_args(AgentKind))
+    assert len({kind.label for kind in kinds.KINDS.values()}) == len(kinds.KINDS)
+    assert len({kind.colour for kind in kinds.KINDS.values()}) == len(kinds.KINDS)
+    agent = build_agent(AgentConfig(kind="frame-stack", stack_size=7), CAMERA, EXTENT)
+    assert agent.memory.reduce.in_features == 7 * 644 and agent.memory.state_spec[0].shape == (6, 644)
 
 
 def test_trace_is_filled_on_request():
@@ -140,7 +159,7 @@ class _LastView(torch.nn.Module):
         return inputs.features.mean((-2, -1)), state
 
 
-@pytest.mark.parametrize("kind", ["gru", "lstm", "neural-map", "egomap"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_mixed_precision_keeps_places_exact(kind, monkeypatch):
     torch.manual_seed(0)
     agent = build_agent(AgentConfig(kind=kind), CAMERA, EXTENT)
@@ -174,11 +193,15 @@ def test_wrong_observations_and_settings_are_told():
     with pytest.raises(ValueError, match="in unroll"):
         agent.unroll(obs, agent.initial_state(2), start)
     for wrong, message in (
-        (AgentConfig(kind="dnc"), "kind must be one of gru, lstm, neural-map, egomap; got 'dnc'"),
+        (
+            AgentConfig(kind="dnc"),
+            "kind must be one of none, frame-stack, gru, lstm, neural-map, egomap; got 'dnc'",
+        ),
         (AgentConfig(hidden_size=0), "hidden-size must be 1 or more"),
         (AgentConfig(unknown_depth=0.0), "unknown-depth must be a length above 0"),
         (AgentConfig(motion_unit=float("nan")), "motion-unit must be a length above 0"),
         (AgentConfig(padding=-1.0), "padding must be between"),
+        (AgentConfig(stack_size=1), "stack-size must be 2 or more"),
         (AgentConfig(neural_map_size=8), "neural-map-size must be 12 or more"),
         (AgentConfig(map=MapSettings(alpha=2.0)), "alpha must be between 0 and 1"),
     ):

@@ -17,7 +17,12 @@ from egomap.presets import preset
 from egomap.scenarios.dataset import generate
 from egomap.training.metrics import Metrics
 
-CAMPAIGNS: list[Campaign] = [Results(), Ablation(), Noise(), Curves(preset="paper", size=5, budget=1e4)]
+CAMPAIGNS: list[Campaign] = [
+    Results(agents=tuple(plan.AGENTS)),
+    Ablation(),
+    Noise(),
+    Curves(preset="paper", size=5, budget=1e4),
+]
 
 
 @pytest.mark.parametrize("campaign", CAMPAIGNS, ids=lambda campaign: campaign.experiment)
@@ -48,7 +53,7 @@ def test_sets_with_other_numbers_of_layouts(tmp_path: Path) -> None:
 
 def test_rows_of_the_paper() -> None:
     scale = Scale(budget=2_000_000, seeds=3)
-    rows = plan.results(scale, plan.TASK_NAMES, tuple(plan.AGENTS))
+    rows = plan.results(scale, plan.TASK_NAMES, plan.PAPER_AGENTS)
     assert len(rows) == 20 and all(len(row.jobs) == 3 for row in rows)
     assert {(row.task, row.jobs[0].scenario.size, row.jobs[0].scenario.items) for row in rows} == {
         ("4-item", 5, 4),
@@ -66,12 +71,23 @@ def test_rows_of_the_paper() -> None:
     assert [job.config and job.config.env.ego_motion_noise for job in plan.noise(scale)[3].jobs] == [0.06] * 3
 
 
+def test_agents_that_are_not_in_the_paper_have_rows_without_its_figures() -> None:
+    floors = plan.results(Scale(budget=1000, seeds=1), ("labyrinth",), ("none", "frame-stack", "gru"))
+    assert [row.label for row in floors] == ["No memory", "Frame stack", "GRU"]
+    assert [row.paper_test is None for row in floors] == [True, True, False]
+    assert [job.config and job.config.agent.kind for row in floors for job in row.jobs] == [
+        "none",
+        "frame-stack",
+        "gru",
+    ]
+
+
 def test_every_job_has_a_folder_of_its_own_and_experiments_share_them() -> None:
     scale = Scale(budget=1000, seeds=2)
     jobs = [
         job
         for rows in (
-            plan.results(scale, plan.TASK_NAMES, tuple(plan.AGENTS)),
+            plan.results(scale, plan.TASK_NAMES, plan.PAPER_AGENTS),
             plan.ablation(scale),
             plan.noise(scale),
         )

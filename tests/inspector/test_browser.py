@@ -205,6 +205,7 @@ def test_a_cell_tells_what_is_there(opened: Opener, recorded: Recorder, kind: st
     [
         ("neural-map", {"map", "attention"}, {"hidden"}),
         ("gru", {"hidden"}, {"map", "attention"}),
+        ("none", set(), {"map", "attention", "hidden"}),
         (None, set(), {"map", "attention", "hidden"}),
     ],
 )

@@ -108,6 +108,8 @@ def test_the_page_holds_what_was_recorded(recorded: Recorder) -> None:
         ("egomap", {"map", "attention"}, {"hidden"}),
         ("neural-map", {"map", "attention"}, {"hidden"}),
         ("gru", {"hidden"}, {"map", "attention"}),
+        ("none", set(), {"map", "attention", "hidden"}),
+        ("frame-stack", set(), {"map", "attention", "hidden"}),
         (None, set(), {"map", "attention", "hidden"}),
     ],
 )

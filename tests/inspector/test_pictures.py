@@ -29,7 +29,7 @@ def basis_of(recording: Recording) -> Basis | None:
     return None if recording.map is None else fit_basis(known_rows([recording.map]))
 
 
-@pytest.mark.parametrize("kind", ["egomap", "neural-map", "gru", None])
+@pytest.mark.parametrize("kind", ["egomap", "neural-map", "gru", "none", None])
 def test_a_figure_of_every_agent(recorded: Recorder, kind: str | None) -> None:
     recording = recorded("labyrinth", kind, "planner")
     picture = Image.open(io.BytesIO(figure(recording, basis_of(recording), [0, 5, 9], "png")))

@@ -11,13 +11,23 @@ import torch
 from egomaps import ABLATIONS, at, never, small, with_biases
 from replay import loop_of_steps, random_inputs, random_state
 
-from egomap.memory import EgoMapMemory, MemoryInputs, NeuralMapMemory, RecurrentMemory, native
+from egomap.memory import (
+    EgoMapMemory,
+    FrameStackMemory,
+    MemoryInputs,
+    NeuralMapMemory,
+    NoMemory,
+    RecurrentMemory,
+    native,
+)
 
 MAKERS = {
     **{name: (lambda name=name: small(**ABLATIONS[name])) for name in ABLATIONS},
     "neural map": lambda: NeuralMapMemory(100.0, channels=4, map_size=12, hidden_size=8),
     "gru": lambda: RecurrentMemory(hidden_size=8),
     "lstm": lambda: RecurrentMemory(hidden_size=8, cell="lstm"),
+    "none": lambda: NoMemory(hidden_size=8),
+    "frame stack": lambda: FrameStackMemory(hidden_size=8, stack_size=3),
 }
 
 
@@ -42,7 +52,7 @@ def test_no_tensor_is_left_on_another_device(name, no_values):
     memory = MAKERS[name]().to("meta")
     inputs = MemoryInputs(*(x.to("meta") for x in random_inputs(10, 2, 0)))
     begin, state = starts(10, 2).to("meta"), memory.initial_state(2)
-    assert {tensor.device.type for tensor in state} == {"meta"}
+    assert {tensor.device.type for tensor in state} <= {"meta"}
     for run in (memory.unroll, lambda *arguments: loop_of_steps(memory, *arguments)):
         out, last = run(inputs, state, begin)
         out.sum().backward()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from egomap import kinds
 from egomap.agents import Agent, build_agent
 from egomap.agents.heads import log_prob
 from egomap.config import AgentConfig, LearnerSettings, MapSettings, Task
@@ -19,7 +20,7 @@ from egomap.rl.returns import RunningScale
 from egomap.rl.update import Diverged, make_optimizer, prepare, set_learning_rate, update
 from egomap.scenarios.dataset import ScenarioSet
 
-KINDS = ("gru", "lstm", "neural-map", "egomap")
+KINDS = tuple(kinds.KINDS)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from egomap import kinds
 from egomap.agents import build_agent
 from egomap.bench.memory import CAMERA, EXTENT, synthetic_batch, used_state
 from egomap.config import AgentConfig, AgentKind, LearnerSettings
@@ -80,7 +81,7 @@ def test_what_a_thread_raises_is_raised() -> None:
         threads.differentiate(loss_of, torch.arange(4), [nn.Parameter(torch.ones(1))])
 
 
-@pytest.mark.parametrize("kind", ["gru", "lstm", "neural-map", "egomap"])
+@pytest.mark.parametrize("kind", list(kinds.KINDS))
 @pytest.mark.parametrize(
     "learner",
     [

@@ -63,7 +63,7 @@ def test_a_run_from_begin_to_end(config: TrainConfig, tmp_path: Path) -> None:
         assert torch.equal(mine, theirs)
 
 
-@pytest.mark.parametrize("kind", ["egomap", "gru"])
+@pytest.mark.parametrize("kind", ["egomap", "gru", "none", "frame-stack"])
 def test_a_resumed_run_equals_an_unbroken_one(
     config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:

@@ -8,9 +8,8 @@ of the architectures, appendix. Wiring only: the mathematics is in `perception`,
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,10 +17,8 @@ from torch import Tensor, nn
 from egomap.agents.heads import Heads, choose, entropy
 from egomap.agents.perception import KERNELS, STRIDES, Perception
 from egomap.config import NUM_ACTIONS, AgentConfig, Camera
-from egomap.memory.egomap import EgoMapMemory
-from egomap.memory.neural_map import NeuralMapMemory
+from egomap.kinds import Fitting, build_memory
 from egomap.memory.protocol import Memory, MemoryInputs, MemoryState, MemoryTrace, reset_state
-from egomap.memory.recurrent import RecurrentMemory
 
 Observation = Mapping[str, Tensor]
 """rgb (..., 3, H, W) uint8, depth (..., H, W) map units, pose (..., 3), ego_motion (..., 3); others ignored."""
@@ -174,28 +171,6 @@ def build_agent(
     config.validate()
     perception = Perception(standardise=config.standardise, unknown_depth=config.unknown_depth)
     shape = perception.feature_shape(camera.height, camera.width)
-    covered = extent * (1 + config.padding)
-    memory: nn.Module
-    if config.kind == "egomap":
-        memory = EgoMapMemory(
-            camera,
-            dataclasses.replace(config.map, extent=covered),
-            feature_shape=shape,
-            kernels=KERNELS,
-            strides=STRIDES,
-            hidden_size=config.hidden_size,
-            motion_unit=config.motion_unit,
-        )
-    elif config.kind == "neural-map":
-        memory = NeuralMapMemory(
-            covered,
-            feature_shape=shape,
-            channels=config.neural_map_channels,
-            map_size=config.neural_map_size,
-            hidden_size=config.hidden_size,
-        )
-    else:
-        memory = RecurrentMemory(
-            shape, hidden_size=config.hidden_size, cell=config.kind, motion_unit=config.motion_unit
-        )
-    return Agent(perception, cast(Memory, memory), num_actions=num_actions, value_gain=config.value_gain)
+    fitting = Fitting(camera, shape, KERNELS, STRIDES, extent * (1 + config.padding))
+    memory = build_memory(config, fitting)
+    return Agent(perception, memory, num_actions=num_actions, value_gain=config.value_gain)

@@ -208,8 +208,8 @@ class Results(Campaign):
 
     tasks: tuple[TaskName, ...] = plan.TASK_NAMES
     """Which tasks."""
-    agents: tuple[AgentName, ...] = tuple(plan.AGENTS)
-    """Which agents."""
+    agents: tuple[AgentName, ...] = plan.PAPER_AGENTS
+    """Which agents (default: the paper's)."""
 
     experiment: ClassVar[str] = "results"
     title: ClassVar[str] = "Results: agents on tasks"
@@ -228,7 +228,7 @@ class Results(Campaign):
         found: dict[str, Sequence[str]] = {}
         if self.tasks != plan.TASK_NAMES:
             found["tasks"] = self.tasks
-        if self.agents != tuple(plan.AGENTS):
+        if self.agents != plan.PAPER_AGENTS:
             found["agents"] = self.agents
         return found
 

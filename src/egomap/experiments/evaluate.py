@@ -22,6 +22,7 @@ from egomap.evaluation.network import NetworkPlayer
 from egomap.evaluation.runner import EpisodeResult, ScriptedPlayer, play
 from egomap.evaluation.scores import layout_scores, summarise
 from egomap.experiments.optimum import Bar, optima
+from egomap.kinds import KINDS
 from egomap.rl.threads import torch_threads
 from egomap.scenarios.layout import canonical, sha256
 from egomap.training.files import read_versioned, write_whole
@@ -131,7 +132,7 @@ def warnings(found: Sequence[Contestant]) -> list[str]:
         f"{one.name} was trained in arenas of {one.arena:g} map units and has a map of that size; these are up to "
         f"{one.worlds.extent:g}: it will not remember what lies beyond."
         for one in found
-        if one.kind in ("egomap", "neural-map") and one.worlds.extent > one.arena
+        if one.config is not None and KINDS[one.config.agent.kind].has_map and one.worlds.extent > one.arena
     ]
 
 

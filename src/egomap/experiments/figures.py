@@ -14,6 +14,7 @@ import numpy as np
 from egomap.config import FRAME_SKIP
 from egomap.experiments.paper import SIZES
 from egomap.experiments.render import short
+from egomap.kinds import KINDS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +29,7 @@ _PAPER: dict[str, Any] = {
     "color": PAPER,
     "markerfacecolor": "none",
 }
-COLOURS = {"GRU": "#868e96", "Neural Map": "#e67700", "EgoMap": "#1864ab"}
+COLOURS = {kind.label: kind.colour for kind in KINDS.values()}
 
 
 def picture(data: dict[str, Any], kind: str) -> bytes:

@@ -20,8 +20,11 @@ class Pair(NamedTuple):
     """The figures of one agent on one task."""
 
     train: Value | None
-    test: Value
+    test: Value | None
 
+
+NOTHING = Pair(None, None)
+"""What the paper has of an agent that is not in it."""
 
 RESULTS_FRAMES = 1_200_000_000
 ABLATION_FRAMES = 800_000_000

@@ -12,22 +12,23 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from egomap.config import AgentKind, MapSettings, ScenarioConfig, TrainConfig, require
+from egomap.config import AgentKind, MapSettings, ScenarioConfig, TrainConfig, distinctive, require
 from egomap.experiments import paper
+from egomap.kinds import KINDS
 from egomap.presets import ABLATIONS, preset
 from egomap.scenarios.layout import canonical, sha256
 
 TaskName = Literal["4-item", "6-item", "find-return", "labyrinth"]
 TASK_NAMES: tuple[TaskName, ...] = ("4-item", "6-item", "find-return", "labyrinth")
-AgentName = Literal["random", "gru", "neural-map", "egomap", "planner"]
-LEARNERS: dict[str, AgentKind] = {"GRU": "gru", "Neural Map": "neural-map", "EgoMap": "egomap"}
+AgentName = Literal["random", AgentKind, "planner"]
 AGENTS: dict[AgentName, str] = {
     "random": "Random",
-    "gru": "GRU",
-    "neural-map": "Neural Map",
-    "egomap": "EgoMap",
+    **{kind: row.label for kind, row in KINDS.items()},
     "planner": "Planner",
 }
+"""Everybody that can have a row, with its label."""
+PAPER_AGENTS: tuple[AgentName, ...] = ("random", "gru", "neural-map", "egomap", "planner")
+"""Those of the paper's main table."""
 MOST_EVALUATIONS = 10
 LEAST_BETWEEN = 100_000
 """Decisions: an evaluation of 64 layouts takes up to 33 600 of them, and must not take longer than the learning."""
@@ -144,7 +145,7 @@ class Row:
 
 def settings_digest(name: str) -> str:
     """Stands for the settings that a preset has today, so that a table can be told from one of other settings."""
-    return sha256(canonical(preset(name).to_json()))[:12]
+    return sha256(canonical(distinctive(preset(name))))[:12]
 
 
 def results(scale: Scale, tasks: Sequence[TaskName], agents: Sequence[AgentName]) -> list[Row]:
@@ -155,10 +156,10 @@ def results(scale: Scale, tasks: Sequence[TaskName], agents: Sequence[AgentName]
             label = AGENTS[agent]
             jobs = (
                 _scripted(scale, task, agent)
-                if agent in ("random", "planner")
-                else _learners(scale, task, label)
+                if agent == "random" or agent == "planner"
+                else _learners(scale, task, agent)
             )
-            values = paper.RESULTS[task, label]
+            values = paper.RESULTS.get((task, label), paper.NOTHING)
             rows.append(Row(task, label, jobs, values.train, values.test))
     return rows
 
@@ -168,9 +169,9 @@ def ablation(scale: Scale) -> list[Row]:
     rows = []
     for label, values in paper.ABLATION.items():
         jobs = (
-            _learners(scale, "find-return", "GRU")
+            _learners(scale, "find-return", "gru")
             if label not in ABLATIONS
-            else _learners(scale, "find-return", "EgoMap", settings=ABLATIONS[label], variant=label)
+            else _learners(scale, "find-return", "egomap", settings=ABLATIONS[label], variant=label)
         )
         rows.append(Row("find-return", label, jobs, values.train, values.test))
     return rows
@@ -185,14 +186,14 @@ def noise(scale: Scale) -> list[Row]:
         Row(
             "find-return",
             f"noise {level:.2f}",
-            _learners(scale, "find-return", "EgoMap", noise=level),
+            _learners(scale, "find-return", "egomap", noise=level),
             None,
             value,
             level,
         )
         for level, value in paper.NOISE.items()
     ]
-    baseline = _learners(scale, "find-return", "GRU")
+    baseline = _learners(scale, "find-return", "gru")
     return [*rows, Row("find-return", "Baseline (GRU)", baseline, None, paper.NOISE_BASELINE)]
 
 
@@ -207,13 +208,13 @@ def _scripted(scale: Scale, task: TaskName, kind: str) -> tuple[Job, ...]:
 def _learners(
     scale: Scale,
     task: TaskName,
-    label: str,
+    kind: AgentKind,
     *,
     settings: MapSettings | None = None,
     variant: str = "EgoMap",
     noise: float = 0.0,
 ) -> tuple[Job, ...]:
-    base, kind, scenario = preset(scale.preset), LEARNERS[label], scale.scenario(task)
+    base, scenario = preset(scale.preset), scale.scenario(task)
     changes = {} if settings is None else _changes(settings, MapSettings())
     what = kind if variant == "EgoMap" else f"{kind}-{variant.lower().replace(' ', '-')}"
     noisy = f"-noise{noise:g}" if noise else ""

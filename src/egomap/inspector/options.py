@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 import tyro
 
-from egomap.config import Task
+from egomap.config import AgentKind, Task
 
-AgentName = Literal["egomap", "neural-map", "gru", "lstm", "random", "planner"]
+AgentName = Literal[AgentKind, "random", "planner"]
 
 
 @dataclass(frozen=True)

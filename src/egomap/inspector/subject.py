@@ -17,6 +17,7 @@ from egomap.envs.rendering import render_mode
 from egomap.envs.worlds import Worlds
 from egomap.inspector.options import SubjectOptions
 from egomap.memory.egomap import EgoMapMemory
+from egomap.memory.floors import FrameStackMemory
 from egomap.memory.neural_map import NeuralMapMemory
 from egomap.training.run import load_agent, worlds_of
 
@@ -111,4 +112,6 @@ def _about_memory(agent: Agent) -> dict[str, str]:
         return {
             "map": f"4 maps of {size} × {size} cells, {memory.channels} channels, {memory.extent:g} map units"
         }
+    if isinstance(memory, FrameStackMemory):
+        return {"memory": f"the latest {memory.stack_size} observations"}
     return {}

@@ -1,7 +1,8 @@
-"""Memories with one protocol: the EgoMap, the Neural Map and the recurrent baseline; no simulator needed."""
+"""Memories with one protocol: EgoMap, Neural Map, the recurrent baseline and two floors; no simulator needed."""
 
 from egomap.config import Camera, MapSettings
 from egomap.memory.egomap import EgoMapMemory
+from egomap.memory.floors import FrameStackMemory, NoMemory
 from egomap.memory.neural_map import NeuralMapMemory
 from egomap.memory.protocol import Memory, MemoryInputs, MemoryState, MemoryTrace, TensorSpec, reset_state
 from egomap.memory.recurrent import RecurrentMemory
@@ -9,12 +10,14 @@ from egomap.memory.recurrent import RecurrentMemory
 __all__ = [
     "Camera",
     "EgoMapMemory",
+    "FrameStackMemory",
     "MapSettings",
     "Memory",
     "MemoryInputs",
     "MemoryState",
     "MemoryTrace",
     "NeuralMapMemory",
+    "NoMemory",
     "RecurrentMemory",
     "TensorSpec",
     "reset_state",

@@ -7,6 +7,8 @@ for the heads. Paper: section 3 (f_r), section 4 (the baseline gets dx, dy, sin,
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -17,7 +19,15 @@ from egomap.config import MOTION_UNIT
 from egomap.memory.cores import GRUCore, LSTMCore
 from egomap.memory.protocol import MemoryInputs, MemoryState, MemoryTrace, TensorSpec
 
-__all__ = ["EGO_MOTION_FEATURES", "GRUCore", "LSTMCore", "RecurrentMemory", "ego_motion_features"]
+__all__ = [
+    "EGO_MOTION_FEATURES",
+    "GRUCore",
+    "LSTMCore",
+    "RecurrentMemory",
+    "ego_motion_features",
+    "view_and_motion",
+    "view_size",
+]
 
 EGO_MOTION_FEATURES = 4
 
@@ -37,13 +47,48 @@ def ego_motion_features(ego_motion: Tensor, unit: float = MOTION_UNIT) -> Tensor
     return torch.cat((ego_motion[..., :2] / unit, dphi.sin(), dphi.cos()), -1)
 
 
+def view_size(feature_shape: Sequence[int]) -> int:
+    """How many values `view_and_motion` has (paper: 640 + 4)."""
+    return math.prod(feature_shape) + EGO_MOTION_FEATURES
+
+
+def view_and_motion(
+    inputs: MemoryInputs, feature_shape: tuple[int, ...], motion_unit: float, *, axes: int
+) -> Tensor:
+    """ReLU(features), flattened, and the four ego-motion features.
+
+    Choice: features are flattened place by place (rows, columns, channels), which is a view of a channels-last
+    tensor; the order only permutes the columns of the layer that follows.
+
+    Args:
+        inputs: Features (..., C, Hf, Wf) and ego_motion (..., 3); the others are not looked at.
+        feature_shape: (C, Hf, Wf) that is expected.
+        motion_unit: See `ego_motion_features`.
+        axes: Leading axes: 1 for a step, 2 for a sequence.
+
+    Returns:
+        (..., `view_size`).
+
+    Raises:
+        ValueError: The shapes are others.
+    """
+    features, motion = inputs.features, inputs.ego_motion
+    lead = tuple(features.shape[:axes])
+    if features.shape != (*lead, *feature_shape):
+        raise ValueError(
+            f"features must be ({'T, N' if axes == 2 else 'N'}, *{feature_shape}); got {tuple(features.shape)}."
+        )
+    if motion.shape != (*lead, 3):
+        raise ValueError(f"ego_motion must be {(*lead, 3)} like the features; got {tuple(motion.shape)}.")
+    flat = features.movedim(-3, -1).flatten(-3)  # (..., Hf * Wf * C)
+    return torch.cat((F.relu(flat), ego_motion_features(motion, motion_unit).to(flat.dtype)), -1)
+
+
 class RecurrentMemory(nn.Module):
     """The paper's baseline: view and ego-motion through one layer into a GRU (or LSTM).
 
     ReLU(features), flattened (paper: 640 values), and four ego-motion features -> FC 128, ReLU -> GRU 128.
     Depth and pose are not looked at: the baseline sees depth only through the features of the RGBD view.
-    Choice: features are flattened place by place (rows, columns, channels), which is a view of a
-    channels-last tensor; the order only permutes the columns of the layer.
 
     Shapes: features (..., C, Hf, Wf), ego_motion (..., 3) -> output (..., hidden_size).
     """
@@ -64,8 +109,7 @@ class RecurrentMemory(nn.Module):
         self.feature_shape, self.motion_unit = tuple(feature_shape), float(motion_unit)
         self.output_size = hidden_size
         self.core: GRUCore | LSTMCore = (GRUCore if cell == "gru" else LSTMCore)(hidden_size, hidden_size)
-        channels, rows, columns = feature_shape
-        self.reduce = nn.Linear(channels * rows * columns + EGO_MOTION_FEATURES, hidden_size)
+        self.reduce = nn.Linear(view_size(feature_shape), hidden_size)
         nn.init.orthogonal_(self.reduce.weight, gain=2**0.5)
         nn.init.zeros_(self.reduce.bias)
 
@@ -103,15 +147,4 @@ class RecurrentMemory(nn.Module):
 
     def _input(self, inputs: MemoryInputs, *, axes: int) -> Tensor:
         """(..., H): what enters the core, for one step (axes = 1) or a sequence (axes = 2)."""
-        features, motion = inputs.features, inputs.ego_motion
-        lead = tuple(features.shape[:axes])
-        if features.shape != (*lead, *self.feature_shape):
-            raise ValueError(
-                f"features must be ({'T, N' if axes == 2 else 'N'}, *{self.feature_shape}); "
-                f"got {tuple(features.shape)}."
-            )
-        if motion.shape != (*lead, 3):
-            raise ValueError(f"ego_motion must be {(*lead, 3)} like the features; got {tuple(motion.shape)}.")
-        flat = features.movedim(-3, -1).flatten(-3)  # (..., Hf * Wf * C)
-        motion = ego_motion_features(motion, self.motion_unit).to(flat.dtype)
-        return F.relu(self.reduce(torch.cat((F.relu(flat), motion), -1)))
+        return F.relu(self.reduce(view_and_motion(inputs, self.feature_shape, self.motion_unit, axes=axes)))
