@@ -358,6 +358,12 @@ class LearnerSettings:
     """How far the ratio of the probabilities may count (ppo)."""
     normalise_advantages: bool = False
     """Whether advantages are brought to mean 0, and to deviation 1 as seen over the latest rollouts."""
+    coverage_bonus: float = later(0.0)
+    """Intrinsic reward for each cell that is visited for the first time in an episode; 0: none (paper)."""
+    coverage_decay: float = later(0.5)
+    """Share of the budget over which the coverage bonus falls linearly to 0; 0: it does not fall."""
+    coverage_cell: float = later(64.0)
+    """Side of the coverage bonus's cells in map units, above 0."""
 
     def validate(self) -> LearnerSettings:
         """Return self, or raise a ValueError that says which value is out of range."""
@@ -379,7 +385,11 @@ class LearnerSettings:
         ):
             allowed = get_args(get_type_hints(LearnerSettings)[name.replace("-", "_")])
             require(chosen in allowed, f"{name} must be one of {', '.join(allowed)}; got {chosen!r}.")
-        for name, share in (("discount", self.discount), ("trace-decay", self.trace_decay)):
+        for name, share in (
+            ("discount", self.discount),
+            ("trace-decay", self.trace_decay),
+            ("coverage-decay", self.coverage_decay),
+        ):
             require(0.0 <= share <= 1.0, f"{name} must be between 0 and 1; got {share}.")
         for name, value in (
             ("learning-rate", self.learning_rate),
@@ -387,9 +397,14 @@ class LearnerSettings:
             ("perception-rate", self.perception_rate),
             ("max-gradient-norm", self.max_gradient_norm),
             ("clip", self.clip),
+            ("coverage-cell", self.coverage_cell),
         ):
             require(0.0 < value < math.inf, f"{name} must be above 0; got {value}.")
-        for name, value in (("entropy-weight", self.entropy_weight), ("value-weight", self.value_weight)):
+        for name, value in (
+            ("entropy-weight", self.entropy_weight),
+            ("value-weight", self.value_weight),
+            ("coverage-bonus", self.coverage_bonus),
+        ):
             require(0.0 <= value < math.inf, f"{name} must be 0 or more; got {value}.")
         require(
             self.algorithm == "ppo" or self.epochs == self.minibatches == 1,

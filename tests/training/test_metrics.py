@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from egomap.training.metrics import Metrics, read_metrics
+from egomap.training.metrics import COLUMNS, Metrics, read_metrics
 
 
 def row(update: int) -> dict[str, float]:
@@ -42,9 +42,19 @@ def test_another_versions_file(tmp_path: Path) -> None:
         Metrics(tmp_path, tensorboard=False)
 
 
-def test_unknown_names(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="unknown metrics: surprise"):
-        Metrics(tmp_path, tensorboard=False).add({"update": 1, "decisions": 1, "surprise": 0.0})
+def test_new_figures_get_columns_and_older_rows_stay(tmp_path: Path) -> None:
+    metrics = Metrics(tmp_path, tensorboard=False)
+    metrics.add(row(1))
+    metrics.add({**row(2), "memory_beta": 1.5})
+    again = Metrics(tmp_path, keep_updates=2, tensorboard=False)
+    again.add(row(3))
+    again.add({**row(4), "gradient_core": 0.25})
+    path = tmp_path / "metrics.csv"
+    assert path.read_text().splitlines()[0] == ",".join((*COLUMNS, "memory_beta", "gradient_core"))
+    found = [
+        (entry["decisions"], entry["memory_beta"], entry["gradient_core"]) for entry in read_metrics(path)
+    ]
+    assert found == [("100", "", ""), ("200", "1.5", ""), ("300", "", ""), ("400", "", "0.25")]
 
 
 def shown(folder: Path) -> list[tuple[int, float]]:

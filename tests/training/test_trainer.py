@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import random
 import shutil
@@ -22,7 +23,7 @@ from egomap.training import command
 from egomap.training import trainer as trainer_module
 from egomap.training.checkpoint import checkpoints, load_checkpoint
 from egomap.training.command import train
-from egomap.training.metrics import read_metrics
+from egomap.training.metrics import COLUMNS, read_metrics
 from egomap.training.run import load_agent, open_run, worlds_of
 from envs.helpers import eventually, processes_of
 
@@ -90,6 +91,29 @@ def test_a_resumed_run_equals_an_unbroken_one(
     assert [[row[name] for name in steady] for row in rows[0]] == [
         [row[name] for name in steady] for row in rows[1]
     ]
+
+
+def test_the_log_tells_of_the_memory_and_a_run_without_these_columns_resumes(
+    config: TrainConfig, tmp_path: Path
+) -> None:
+    learner = dataclasses.replace(LEARNER, coverage_bonus=0.1)
+    config = dataclasses.replace(config, learner=learner)
+    train(dataclasses.replace(config, budget=2 * DECISIONS), tmp_path / "run")
+    path = tmp_path / "run" / "metrics.csv"
+    parts = {f"gradient_{name}" for name in ("perception", "global_read", "query", "core", "heads")}
+    told = {"memory_beta", "memory_attention_entropy", "memory_read_saturation", "coverage", *parts}
+    first = read_metrics(path)[0]
+    assert all(float(first[name]) >= 0 for name in told)
+    whole = sum(float(first[name]) for name in parts)
+    assert float(first["gradient_norm"]) <= whole + 1e-6
+    # As an earlier version left it: the file has the fixed columns alone, and the run goes on.
+    lines = [line.split(",")[: len(COLUMNS)] for line in path.read_text().splitlines()]
+    path.write_text("".join(",".join(line) + "\n" for line in lines))
+    saved = json.loads((tmp_path / "run" / "config.json").read_text())
+    (tmp_path / "run" / "config.json").write_text(json.dumps({**saved, "budget": 3 * DECISIONS}))
+    train(None, tmp_path / "run", resume=True)
+    rows = read_metrics(path)
+    assert [row["memory_beta"] == "" for row in rows] == [True, True, False]
 
 
 def test_no_mean_of_the_first_successes(config: TrainConfig, tmp_path: Path) -> None:

@@ -18,7 +18,16 @@ from egomap.agents.heads import Heads, choose, entropy
 from egomap.agents.perception import KERNELS, STRIDES, Perception
 from egomap.config import NUM_ACTIONS, AgentConfig, Camera
 from egomap.kinds import Fitting, build_memory
-from egomap.memory.protocol import Memory, MemoryInputs, MemoryState, MemoryTrace, reset_state
+from egomap.memory.protocol import (
+    Memory,
+    MemoryInputs,
+    MemoryState,
+    MemoryTrace,
+    ParameterGroups,
+    figures,
+    parameter_groups,
+    reset_state,
+)
 
 Observation = Mapping[str, Tensor]
 """rgb (..., 3, H, W) uint8, depth (..., H, W) map units, pose (..., 3), ego_motion (..., 3); others ignored."""
@@ -132,6 +141,18 @@ class Agent(nn.Module):
         out, state = self.memory.unroll(self._inputs(observations, axes=2), state, episode_start)
         logits, value = self.heads(out)
         return AgentOutput(logits, value, state)
+
+    def parameter_groups(self) -> ParameterGroups:
+        """Every parameter by what it does: perception, the groups that the memory names, heads."""
+        return {
+            "perception": tuple(self.perception.parameters()),
+            **parameter_groups(self.memory),
+            "heads": tuple(self.heads.parameters()),
+        }
+
+    def figures(self, trace: MemoryTrace) -> dict[str, float]:
+        """What the memory tells of a traced step of its use; nothing if it names no figures."""
+        return figures(self.memory, trace)
 
     def forward(self, observations: Observation, state: MemoryState, episode_start: Tensor) -> AgentOutput:
         """The same as `unroll`."""

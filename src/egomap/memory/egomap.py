@@ -36,7 +36,8 @@ from egomap.geometry import (
 from egomap.geometry.checks import check_pose, require_shape
 from egomap.memory import native
 from egomap.memory.cores import GRUCore
-from egomap.memory.protocol import MemoryInputs, MemoryState, MemoryTrace, TensorSpec
+from egomap.memory.figures import attention_entropy, mass_on, saturation, spread
+from egomap.memory.protocol import MemoryInputs, MemoryState, MemoryTrace, ParameterGroups, TensorSpec
 from egomap.memory.reads import ContextRead, GlobalRead, orthogonal
 from egomap.memory.recurrent import EGO_MOTION_FEATURES, ego_motion_features
 from egomap.memory.scan import Writes, write_and_read
@@ -241,6 +242,33 @@ class EgoMapMemory(nn.Module):
         hidden, hidden_last = self.core.unroll(x.unflatten(0, lead), old.hidden, episode_start)
         output = self._output(hidden.flatten(0, 1), image_from_rows(maps_again.flatten(0, 1)), None)
         return output.unflatten(0, lead), EgoMapState(map_last, known, hidden_last, steps[-1] + 1, origin[-1])
+
+    # -- for the log ----------------------------------------------------------------------------------------
+
+    def parameter_groups(self) -> ParameterGroups:
+        """Global read, query, and the core: the layer before the GRU, and the GRU."""
+        return {
+            "global_read": () if self.global_read is None else tuple(self.global_read.parameters()),
+            "query": () if self.context_read is None else tuple(self.context_read.parameters()),
+            "core": (*self.reduce.parameters(), *self.core.parameters()),
+        }
+
+    def figures(self, trace: MemoryTrace) -> dict[str, float]:
+        """How the map is read: see docs/training.md for each figure."""
+        found = {
+            "known": float(trace["known_ego"].float().mean()),
+            "hidden_saturation": saturation(trace["hidden"]),
+        }
+        if "global_read" in trace:
+            found["read_saturation"] = saturation(trace["global_read"])
+        if "attention" in trace:
+            found |= {
+                "beta": float(trace["beta"].mean()),
+                "attention_entropy": attention_entropy(trace["attention"]),
+                "attention_known": mass_on(trace["attention"], trace["known_ego"]),
+                "attention_spread": spread(trace["query_position"]),
+            }
+        return found
 
     # -- parts ----------------------------------------------------------------------------------------------
 

@@ -21,7 +21,8 @@ from torch.nn import functional as F
 from egomap.geometry import cells
 from egomap.geometry.checks import check_pose, require_shape
 from egomap.memory.cores import GRUCore
-from egomap.memory.protocol import MemoryInputs, MemoryState, MemoryTrace, TensorSpec
+from egomap.memory.figures import attention_entropy, saturation
+from egomap.memory.protocol import MemoryInputs, MemoryState, MemoryTrace, ParameterGroups, TensorSpec
 from egomap.memory.reads import GlobalRead
 
 HEADINGS = 4
@@ -119,6 +120,22 @@ class NeuralMapMemory(nn.Module):
             outs.append(out)
         return torch.stack(outs), (maps,)
 
+    def parameter_groups(self) -> ParameterGroups:
+        """Global read, and the core: the layer over the view, the query and the write."""
+        parts = (self.reduce, self.query, self.write)
+        return {
+            "global_read": tuple(self.global_read.parameters()),
+            "core": tuple(parameter for part in parts for parameter in part.parameters()),
+        }
+
+    def figures(self, trace: MemoryTrace) -> dict[str, float]:
+        """How the maps are read and written: see docs/training.md for each figure."""
+        return {
+            "read_saturation": saturation(trace["global_read"]),
+            "write_saturation": saturation(trace["written"]),
+            "attention_entropy": attention_entropy(trace["attention"]),
+        }
+
     def _parallel(self, inputs: MemoryInputs, *, axes: int) -> tuple[Tensor, Tensor]:
         """What does not depend on the map: the view s_t (..., hidden_size), and the agent's row (...)."""
         features, pose = inputs.features, inputs.pose
@@ -152,6 +169,7 @@ class NeuralMapMemory(nn.Module):
             trace["map_world"] = map_next.detach().unflatten(1, (size, size, HEADINGS)).permute(0, 3, 4, 1, 2)
             trace["attention"] = attention.detach().unflatten(1, (size, size, HEADINGS)).permute(0, 3, 1, 2)
             trace["query"], trace["row"] = query.detach(), row
+            trace["global_read"], trace["written"] = global_read.detach(), written.detach()
         return torch.cat((global_read, context, written), -1), map_next
 
     def _check_state(self, state: MemoryState, num_envs: int) -> None:

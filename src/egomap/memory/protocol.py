@@ -10,16 +10,19 @@ initial one *before* input t is taken in. Axes: T time, N environments; time fir
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 MemoryState = tuple[Tensor, ...]
 """Opaque to everyone but the memory; each tensor has the environment axis N first."""
 
 MemoryTrace = dict[str, Tensor]
 """Filled on request with what can be shown: `map_ego`, `attention`, `query_position`, `beta`, ... by name."""
+
+ParameterGroups = dict[str, tuple[nn.Parameter, ...]]
+"""Parameters by what they do. Each parameter is in one group."""
 
 
 class MemoryInputs(NamedTuple):
@@ -43,7 +46,10 @@ class TensorSpec(NamedTuple):
 
 
 class Memory(Protocol):
-    """The protocol; implemented by `RecurrentMemory`, `NeuralMapMemory` and `EgoMapMemory`."""
+    """The protocol; implemented by `RecurrentMemory`, `NeuralMapMemory`, `EgoMapMemory` and the two floors.
+
+    A memory may also have `parameter_groups()` and `figures(trace)`; see the functions of these names.
+    """
 
     output_size: int
 
@@ -67,6 +73,22 @@ class Memory(Protocol):
     ) -> tuple[Tensor, MemoryState]:
         """A sequence: inputs (T, N, ...), episode_start (T, N) bool -> output (T, N, output_size), last state."""
         ...
+
+
+def parameter_groups(memory: Any) -> ParameterGroups:
+    """The groups that a memory names by a method `parameter_groups`; otherwise all of it is its "core".
+
+    The log has the gradient's norm of each group, and the learner may have a rate for some of them
+    (`egomap.rl.update.RATES`: "global_read" and "query" follow `read_rate`).
+    """
+    named = getattr(memory, "parameter_groups", None)
+    return {"core": tuple(memory.parameters())} if named is None else named()
+
+
+def figures(memory: Any, trace: MemoryTrace) -> dict[str, float]:
+    """The figures that a memory names by a method `figures(trace)`, from a trace of one step; none without it."""
+    named = getattr(memory, "figures", None)
+    return {} if named is None else named(trace)
 
 
 def reset_state(memory: Memory, state: MemoryState, episode_start: Tensor) -> MemoryState:

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from egomap.config import MOTION_UNIT
 from egomap.memory.cores import GRUCore, LSTMCore
+from egomap.memory.figures import saturation
 from egomap.memory.protocol import MemoryInputs, MemoryState, MemoryTrace, TensorSpec
 
 __all__ = [
@@ -144,6 +145,10 @@ class RecurrentMemory(nn.Module):
         else:
             out, *last = self.core.unroll(x, state[0], state[1], episode_start)
         return out, tuple(last)
+
+    def figures(self, trace: MemoryTrace) -> dict[str, float]:
+        """Saturation of the hidden state."""
+        return {"hidden_saturation": saturation(trace["hidden"])}
 
     def _input(self, inputs: MemoryInputs, *, axes: int) -> Tensor:
         """(..., H): what enters the core, for one step (axes = 1) or a sequence (axes = 2)."""

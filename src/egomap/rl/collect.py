@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode
 from egomap.agents.agent import Agent, AgentStep
 from egomap.config import require
 from egomap.envs.vector import DoomVectorEnv
-from egomap.memory.protocol import MemoryState
+from egomap.memory.protocol import MemoryState, MemoryTrace
 from egomap.rl.rollout import Rollout
 from egomap.rl.threads import torch_threads
 from egomap.rl.update import Diverged
@@ -106,6 +106,15 @@ class Collector:
     def require_numbers(self) -> None:
         """Raise `Diverged` if the agent, as it is now, cannot decide what to do next; nothing is drawn."""
         self._require_numbers(0 if self._fresh else self.rollout.steps, self._state)
+
+    def figures(self, most: int = 16) -> dict[str, float]:
+        """What the memory tells of its use, from the step that comes next, looked at in `most` environments."""
+        t, trace = 0 if self._fresh else self.rollout.steps, MemoryTrace()
+        row = {name: tensor[:most] for name, tensor in self.rollout.rows[t].items()}
+        state = tuple(tensor[:most] for tensor in self._state)
+        with torch.no_grad(), torch_threads(self._threads):
+            self.agent.step(row, state, self.rollout.episode_start[t, :most], deterministic=True, trace=trace)
+        return self.agent.figures(trace)
 
     def _decide(self, t: int, state: MemoryState) -> AgentStep:
         try:

@@ -52,6 +52,8 @@ class Rollout:
         self.value = torch.zeros(steps, num_envs)
         self.next_value = torch.zeros(num_envs)
         self.reward = torch.zeros(steps, num_envs)
+        self.bonus = torch.zeros(steps, num_envs)
+        """Intrinsic rewards (`egomap.rl.bonuses`), beside the task's."""
         self.terminated = torch.zeros(steps, num_envs, dtype=torch.bool)
         self.truncated = torch.zeros(steps, num_envs, dtype=torch.bool)
         self.advantage = torch.zeros(steps, num_envs)

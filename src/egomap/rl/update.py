@@ -7,16 +7,15 @@ does not matter here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from egomap.agents.agent import AgentOutput
-from egomap.agents.perception import Perception
+from egomap.agents.agent import Agent, AgentOutput
 from egomap.config import LearnerSettings
-from egomap.memory.reads import ContextRead, GlobalRead
+from egomap.memory.protocol import ParameterGroups
 from egomap.rl.losses import Loss, a2c_loss, ppo_loss
 from egomap.rl.returns import RunningScale, following_values, generalised_advantages
 from egomap.rl.rollout import Batch, Rollout
@@ -30,14 +29,20 @@ class Diverged(RuntimeError):
     """The loss or the gradient is no number any more; the weights were not changed by it."""
 
 
-def make_optimizer(agent: nn.Module, settings: LearnerSettings) -> torch.optim.Optimizer:
+RATES: dict[str, Callable[[LearnerSettings], float]] = {
+    "perception": lambda settings: settings.perception_rate,
+    "global_read": lambda settings: settings.read_rate,
+    "query": lambda settings: settings.read_rate,
+}
+"""Parameter groups whose rate is a part of the learning rate; all others have all of it."""
+
+
+def make_optimizer(agent: Agent, settings: LearnerSettings) -> torch.optim.Optimizer:
     """The optimiser that the settings name, of all the agent's parameters, each with its part of the rate."""
     parts = dict.fromkeys(agent.parameters(), 1.0)
-    for module in agent.modules():
-        if isinstance(module, (GlobalRead, ContextRead)):
-            parts.update(dict.fromkeys(module.parameters(), settings.read_rate))
-        elif isinstance(module, Perception):
-            parts.update(dict.fromkeys(module.parameters(), settings.perception_rate))
+    for name, group in agent.parameter_groups().items():
+        if name in RATES:
+            parts.update(dict.fromkeys(group, RATES[name](settings)))
     groups: list[dict[str, Any]] = [
         {"params": [parameter for parameter, its in parts.items() if its == part], "part": part}
         for part in dict.fromkeys(parts.values())
@@ -61,7 +66,7 @@ def prepare(rollout: Rollout, settings: LearnerSettings) -> None:
         bootstrap_timeouts=settings.bootstrap_timeouts,
     )
     rollout.advantage = generalised_advantages(
-        rollout.reward,
+        rollout.reward + rollout.bonus,
         rollout.value,
         following,
         rollout.terminated | rollout.truncated,
@@ -82,6 +87,7 @@ def update(
     scale: RunningScale | None = None,
     average: Callable[[list[nn.Parameter]], None] | None = None,
     mean_over_ranks: Callable[[float], float] = float,
+    groups: ParameterGroups | None = None,
 ) -> Figures:
     """Learn from one rollout.
 
@@ -95,6 +101,7 @@ def update(
         scale: Of the advantages of the rollouts so far, if they are normalised; it takes this one in.
         average: Makes the gradients those of all ranks, before they are scaled.
         mean_over_ranks: Makes a number the mean over all ranks.
+        groups: Parameters whose gradient's norm is told as gradient_NAME, before it is scaled down.
 
     Raises:
         Diverged: The loss or a gradient became NaN or infinite.
@@ -104,6 +111,7 @@ def update(
         _normalise(rollout, scale or RunningScale(), mean_over_ranks)
     losses: list[Loss] = []
     norms: list[Tensor] = []
+    by_group: dict[str, list[Tensor]] = {name: [] for name, group in (groups or {}).items() if group}
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     threads = threads or GradientThreads()
 
@@ -116,6 +124,8 @@ def update(
             loss = threads.differentiate(loss_of, envs, parameters)
             if average is not None:
                 average(parameters)
+            for name, found in by_group.items():
+                found.append(_gradient_norm((groups or {})[name]))
             norm = nn.utils.clip_grad_norm_(parameters, settings.max_gradient_norm)
             if not bool(torch.isfinite(loss.total)) or not bool(torch.isfinite(norm)):
                 raise Diverged(
@@ -138,8 +148,14 @@ def update(
         "divergence": mean([loss.divergence for loss in losses]),
         "clipped": mean([loss.clipped for loss in losses]),
         "gradient_norm": mean(norms),
+        **{f"gradient_{name}": mean(found) for name, found in by_group.items()},
         "explained_variance": float(1 - unexplained / spread) if spread > 0 else 0.0,
     }
+
+
+def _gradient_norm(parameters: Sequence[nn.Parameter]) -> Tensor:
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    return nn.utils.get_total_norm(gradients)
 
 
 def _normalise(rollout: Rollout, scale: RunningScale, mean_over_ranks: Callable[[float], float]) -> None:

@@ -42,6 +42,7 @@ COLUMNS = (
     "test_return",
     "test_success",
 )
+"""What every run has. Further columns are what its memory and its settings bring along."""
 
 
 class Metrics:
@@ -50,24 +51,30 @@ class Metrics:
     def __init__(self, folder: Path, *, keep_updates: int = 0, tensorboard: bool = True) -> None:
         self._path = folder / "metrics.csv"
         rows = [row for row in read_metrics(self._path) if int(row["update"]) <= keep_updates]
-        text = io.StringIO()
-        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        write_whole(self._path, text.getvalue())
+        self._columns = tuple(dict.fromkeys((*COLUMNS, *(rows[0] if rows else ()))))
+        self._rewrite(rows)
         after = int(rows[-1]["decisions"]) + 1 if rows else 0
         self._events = _Events(folder / "tensorboard", after) if tensorboard else None
 
     def add(self, row: dict[str, float]) -> None:
-        """Append one row."""
-        unknown = set(row) - set(COLUMNS)
-        require(not unknown, f"unknown metrics: {', '.join(sorted(unknown))}")
+        """Append one row. A figure that is new to the file gets a column of its own, empty in earlier rows."""
+        new = tuple(name for name in row if name not in self._columns)
+        if new:
+            self._columns += new
+            self._rewrite(read_metrics(self._path))
         with open(self._path, "a", newline="") as file:
-            csv.DictWriter(file, COLUMNS, lineterminator="\n").writerow(
+            csv.DictWriter(file, self._columns, lineterminator="\n").writerow(
                 {k: _short(v) for k, v in row.items()}
             )
         if self._events is not None:
             self._events.add(row)
+
+    def _rewrite(self, rows: list[dict[str, str]]) -> None:
+        text = io.StringIO()
+        writer = csv.DictWriter(text, self._columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        write_whole(self._path, text.getvalue())
 
     def sync(self) -> None:
         """Make the rows so far last through a power cut; before a checkpoint that is newer than they are."""
@@ -121,9 +128,10 @@ def read_metrics(path: Path) -> list[dict[str, str]]:
     text = path.read_text()
     lines = text[: text.rfind("\n") + 1].splitlines()
     rows = csv.DictReader(lines)
+    missing = sorted(set(COLUMNS) - set(rows.fieldnames or ())) if lines else []
     require(
-        not lines or tuple(rows.fieldnames or ()) == COLUMNS,
-        f"{path} has other columns than this version writes; move it away.",
+        not missing,
+        f"{path} has other columns than a run's metrics (it lacks {', '.join(missing[:3])}); move it away.",
     )
     return [row for row in rows if row["update"] and None not in row.values()]
 

@@ -25,6 +25,7 @@ from egomap.envs.worlds import Worlds
 from egomap.evaluation.network import NetworkPlayer
 from egomap.evaluation.runner import EpisodeResult, play
 from egomap.evaluation.tables import summary
+from egomap.rl.bonuses import Bonuses
 from egomap.rl.collect import Collector, EndedEpisode
 from egomap.rl.returns import RunningScale
 from egomap.rl.threads import GradientThreads, torch_threads
@@ -120,7 +121,9 @@ class Trainer:
         torch.manual_seed(config.seed)
         self.agent = build_agent(config.agent, observation_camera(config), extent)
         self._optimizer = make_optimizer(self.agent, config.learner)
+        self._groups = self.agent.parameter_groups()
         self._scale = RunningScale()
+        self._bonuses = Bonuses(config.learner)
         self._shuffle = torch.Generator()
         torch.manual_seed(self._rank_seed())
         self._shuffle.manual_seed(self._rank_seed())
@@ -189,6 +192,7 @@ class Trainer:
             self._collector.restart()
         begin = time.perf_counter()
         ended = self._collector.collect()
+        bonuses = self._bonuses.pay(self._collector.rollout, counters.decisions / config.budget)
         collected = time.perf_counter()
         rate = learner.learning_rate
         if learner.learning_rate_decay == "linear":
@@ -204,7 +208,10 @@ class Trainer:
             scale=self._scale,
             average=self.ranks.average_gradients,
             mean_over_ranks=lambda value: self.ranks.sum(value)[0] / self.ranks.world_size,
+            groups=self._groups,
         )
+        if self.ranks.first:  # the others log nothing
+            figures |= {f"memory_{name}": value for name, value in self._collector.figures().items()}
         learned = time.perf_counter()
         counters.update += 1
         size = learner.rollout_steps * learner.num_envs
@@ -222,6 +229,7 @@ class Trainer:
             "episodes": counters.episodes,
             **self._recent(),
             **figures,
+            **bonuses,
             "learning_rate": rate,
             "collect_seconds": collected - begin,
             "update_seconds": learned - collected,

@@ -1,0 +1,131 @@
+"""Intrinsic rewards: what a learner is paid for beside the task, to make it explore.
+
+What comes in: a filled rollout and how much of the budget is spent. What goes out: `rollout.bonus`, which the update
+adds to the task's rewards, and figures for the log. The task's rewards, and the returns that are reported, stay as
+they are. To add a bonus: a class with `measure`, and a row in `BONUSES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+
+from egomap.config import LearnerSettings
+from egomap.rl.rollout import Rollout
+
+
+class Measure(Protocol):
+    """What a bonus is paid for; it may remember the running episodes from one rollout to the next."""
+
+    def measure(self, rollout: Rollout) -> np.ndarray:
+        """(T, N): how much of it each decision brought, before it is weighted."""
+        ...
+
+
+def newly_visited(
+    cells: np.ndarray, episode_start: np.ndarray, visited: Sequence[frozenset[tuple[int, int]]]
+) -> tuple[np.ndarray, list[frozenset[tuple[int, int]]]]:
+    """Which decisions led into a cell that was not yet visited in their episode.
+
+    The cell of an episode's first observation counts as visited. What follows the last decision of an episode
+    belongs to the next one, so that decision brings nothing.
+
+    Args:
+        cells: (T + 1, N, 2) whole numbers, the cell of each observation.
+        episode_start: (T + 1, N) bool.
+        visited: For each environment the cells of the episode that its first row goes on with.
+
+    Returns:
+        (T, N) bool, and the visited cells of the episodes that go on after the last row.
+    """
+    found = np.zeros((len(cells) - 1, cells.shape[1]), bool)
+    after = []
+    for n, before in enumerate(visited):
+        seen = set(before)
+        rows = zip(map(tuple, cells[:, n].tolist()), episode_start[:, n].tolist(), strict=True)
+        for t, (cell, start) in enumerate(rows):
+            if start:
+                seen = {cell}
+            elif cell not in seen:
+                seen.add(cell)
+                if t:
+                    found[t - 1, n] = True
+        after.append(frozenset(seen))
+    return found, after
+
+
+class Coverage:
+    """Newly visited places: square cells of a given side, by the pose, whatever the size of the maze.
+
+    Args:
+        side: Of a cell, in map units.
+    """
+
+    def __init__(self, side: float) -> None:
+        self.side = side
+        self._visited: list[frozenset[tuple[int, int]]] = []
+
+    def measure(self, rollout: Rollout) -> np.ndarray:
+        """1 where a decision led into a new cell. A rollout of new episodes needs no reset: they say so."""
+        cells = np.floor(rollout.arrays["pose"][..., :2] / self.side).astype(np.int64)
+        visited = self._visited or [frozenset()] * rollout.num_envs
+        found, self._visited = newly_visited(cells, rollout.episode_start.numpy(), visited)
+        return found.astype(np.float32)
+
+
+class Bonus(NamedTuple):
+    """A row of the table."""
+
+    weight: Callable[[LearnerSettings], float]
+    """What one unit is worth at the start; 0: it is not paid, and not measured."""
+    decay: Callable[[LearnerSettings], float]
+    """Share of the budget after which it has fallen to 0; 0: it does not fall."""
+    make: Callable[[LearnerSettings], Measure]
+
+
+BONUSES: dict[str, Bonus] = {
+    "coverage": Bonus(
+        lambda learner: learner.coverage_bonus,
+        lambda learner: learner.coverage_decay,
+        lambda learner: Coverage(learner.coverage_cell),
+    ),
+}
+"""Every bonus, by its name in the log."""
+
+
+def weight_at(weight: float, decay: float, spent: float) -> float:
+    """What is left of `weight` when a share `spent` of the budget is: it falls linearly to 0 at `decay`."""
+    return weight * max(0.0, 1 - spent / decay) if decay else weight
+
+
+class Bonuses:
+    """The bonuses that the settings ask for, over the rollouts of one rank."""
+
+    def __init__(self, settings: LearnerSettings) -> None:
+        rows = {name: row for name, row in BONUSES.items() if row.weight(settings)}
+        self._paid = {
+            name: (row.weight(settings), row.decay(settings), row.make(settings))
+            for name, row in rows.items()
+        }
+
+    def pay(self, rollout: Rollout, spent: float) -> dict[str, float]:
+        """Fill `rollout.bonus`.
+
+        Args:
+            rollout: Filled.
+            spent: Share of the budget that was spent before it.
+
+        Returns:
+            For each bonus NAME: NAME, units per decision, and NAME_bonus, reward per decision.
+        """
+        figures: dict[str, float] = {}
+        rollout.bonus.zero_()
+        for name, (weight, decay, measure) in self._paid.items():
+            units = torch.from_numpy(measure.measure(rollout))
+            worth = weight_at(weight, decay, spent)
+            rollout.bonus += worth * units
+            figures |= {name: float(units.mean()), f"{name}_bonus": worth * float(units.mean())}
+        return figures
