@@ -400,6 +400,8 @@ def evaluate(
     argmax: bool = False,
     checkpoint: Literal["last", "best"] = "last",
     noise: str = "",
+    lesion: tuple[str, ...] = (),
+    lesion_by: Literal["mean", "zero", "shuffle"] | None = None,
     num_envs: int = 16,
     seed: int = 0,
     out: Path | None = None,
@@ -426,6 +428,10 @@ def evaluate(
         checkpoint: Which of a run's agents: the last, or the best on held-out mazes.
         noise: Ego-motion noise, standard deviation of a factor on each reading; one or more levels, such as
             0,0.02,...,0.2 (default: what each run was trained with).
+        lesion: Play the same episodes again without a part of the memory, once for each name given: global-read,
+            context, map, hidden, ... as the memory names them, several at once joined by +, or all.
+        lesion_by: What takes the part's place: its mean over intact episodes, zeros, or the same part from another
+            episode at the same step (default: the mean for reads, zeros for what is kept).
         num_envs: Engines at once.
         seed: The same seed gives the same episodes and the same JSON.
         out: JSON file for all scores; it must not exist.
@@ -458,13 +464,15 @@ def evaluate(
         evaluation.parse_levels(noise),
         seed,
         num_envs,
+        lesion,
+        lesion_by,
     )
     asked = agents if agents is not None else ()
     if agents is None and not runs:  # the planner knows the way only where there is a layout
         known = worlds is not None and all(world.layout is not None for world in worlds)
         asked = ("random", "planner") if known else ("random",)
     found = evaluation.contestants(runs, asked, question, worlds)
-    for warning in evaluation.warnings(found):
+    for warning in (*evaluation.warnings(found), *evaluation.left_out(found, question)):
         print(f"Note: {warning}", file=sys.stderr)
     answer = evaluation.evaluate(found, question, progress_bar)
     written = [] if out is not None else evaluation.write_into_runs(answer)

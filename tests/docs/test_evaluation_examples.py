@@ -27,10 +27,11 @@ def first_column(heading: str) -> list[str]:
 
 def test_blocks_run(tmp_path: Path) -> None:
     runnable = [(language, code) for language, code in blocks("evaluation.md") if language != "text"]
-    assert [language for language, _ in runnable] == ["bash", "python"]
-    scored, printed = [run_block(language, code, tmp_path) for language, code in runnable]
+    assert [language for language, _ in runnable] == ["bash", "python", "python"]
+    scored, printed, worth = [run_block(language, code, tmp_path) for language, code in runnable]
     assert "8 of 8" in scored  # the planner
     assert re.fullmatch(r"0\.\d{3} ± 0\.\d{3}, 0\.\d{3} to 0\.\d{3}, IQM 0\.\d{3}\n", printed)
+    assert re.fullmatch(r"[+-]\d\.\d{3}, [+-]\d\.\d{3} to [+-]\d\.\d{3}\n", worth)
     scores = json.loads((tmp_path / "scores.json").read_text())
     assert set(first_column("The JSON")) - {"layouts", "summary"} <= {*scores, *scores["evaluations"][0]} | {
         *scores["evaluations"][0]["layouts"][0]

@@ -92,6 +92,49 @@ def test_another_size_is_of_the_runs_own_task(
     assert refused(capsys, str(runs["gru"]), "--size", "0").startswith("size must be 3 to 21")
 
 
+def test_lesions_of_all_who_have_them(
+    runs: dict[str, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Real agents and engines: the intact scores are those without lesions; each run has its own parts lesioned."""
+    monkeypatch.setenv("COLUMNS", "200")
+    names = [str(runs[name]) for name in ("egomap-s0", "egomap-s1", "gru")]
+    out = tmp_path / "scores.json"
+    lesions = ["global-read+context", "hidden", "all"]
+    command = ["evaluate", *names, "--agents", "random", "--lesion", *lesions, "--out", str(out)]
+    assert main(command) == 0
+    told = capsys.readouterr()
+    notes = [line for line in told.err.splitlines() if line.startswith("Note: ")]
+    assert notes == [
+        f"Note: {names[2]} plays without a lesion of global-read+context; its memory names hidden."
+    ]
+    assert "what memory is worth" in told.out and "egomap, 2 seeds" in told.out
+    answer = json.loads(out.read_text())
+    egomap, _, gru, random = answer["evaluations"]
+    assert [row["lesion"] for row in egomap["lesions"]] == lesions
+    assert [row["lesion"] for row in gru["lesions"]] == lesions[1:] and "lesions" not in random
+    assert egomap["lesions"][2]["by"] == {
+        "global-read": "mean",
+        "context": "mean",
+        "map": "zero",
+        "hidden": "zero",
+    }
+    # A memory that can be lesioned in one part only: all of it is that part.
+    assert gru["lesions"][0]["layouts"] == gru["lesions"][1]["layouts"] != gru["layouts"]
+    for one in (egomap, gru):
+        for row in one["lesions"]:
+            gain = one["summary"]["mean_return"] - row["summary"]["mean_return"]
+            assert row["worth"]["mean_return"] == pytest.approx(gain)
+    (group,) = answer["groups"]
+    assert [row["lesion"] for row in group["lesions"]] == lesions
+    gains = [one["lesions"][1]["worth"]["mean_return"] for one in answer["evaluations"][:2]]
+    assert group["lesions"][1]["worth"]["mean_return"] == pytest.approx(sum(gains) / 2)
+    plain = evaluate(contestants([runs["egomap-s0"]], [], Question(), None), Question(), quiet)
+    assert plain["evaluations"][0]["layouts"] == egomap["layouts"]
+
+
 def test_argmax_is_another_way_to_play(runs: dict[str, Path]) -> None:
     sampled, greedy = (
         evaluate(contestants([runs["gru"]], [], question, None), question, quiet)["evaluations"][0]
@@ -146,6 +189,12 @@ def test_bad_input(
     assert refused(capsys, gru, "--episodes-per-layout", "0").startswith("episodes-per-layout must be 1")
     assert refused(capsys, gru, "--layouts", "0").startswith("layouts must be 1 or more")
     assert refused(capsys, gru, "--out", f"{gru}/config.json").endswith("exists already; give another name.")
+    told = refused(capsys, gru, "--lesion", "hidden", "maps")
+    assert told == "RecurrentMemory has no part 'maps' that can be lesioned; it has hidden, all."
+    assert refused(capsys, gru, "--lesion", "all", "all") == "a lesion is given twice."
+    assert refused(capsys, gru, "--lesion-by", "zero").startswith("lesion-by goes with lesions")
+    told = refused(capsys, "--agents", "random", "--lesion", "all")
+    assert told == "lesions are of a run's memory; give a run folder."
     assert f"{tmp_path}" in refused(capsys, gru, "--scenarios", str(tmp_path))
     assert refused(capsys, gru, "--scenarios", f"{tmp_path}/*.cfg") == f"no file matches '{tmp_path}/*.cfg'."
     generate(ScenarioConfig(task="labyrinth", size=3, train=2, test=0), tmp_path / "no-test")

@@ -6,6 +6,8 @@ seeded by the episode, so that results do not depend on which environments play 
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 import torch
 
@@ -13,13 +15,35 @@ from egomap.agents.agent import Agent
 from egomap.envs.episodes import Episode
 from egomap.envs.vector import Arrays
 from egomap.envs.worlds import World
+from egomap.memory.protocol import MemoryState, reset_state
+
+
+class Surgery(Protocol):
+    """Whoever reaches into the memory of N environments between two steps; see `egomap.evaluation.lesions`."""
+
+    def begin(self, index: int, episode: Episode) -> None:
+        """Environment `index` begins an episode."""
+        ...
+
+    def before(self, state: MemoryState, playing: np.ndarray) -> MemoryState:
+        """The state (reset where episodes begin) that the next step shall begin with."""
+        ...
 
 
 class NetworkPlayer:
-    """Plays with sampled actions, or with the most probable ones."""
+    """Plays with sampled actions, or with the most probable ones.
 
-    def __init__(self, agent: Agent, num_envs: int, *, deterministic: bool = False) -> None:
-        self._agent, self._deterministic = agent, deterministic
+    Args:
+        agent: Who plays.
+        num_envs: N.
+        deterministic: The most probable actions instead of sampled ones.
+        surgery: Who reaches into the memory, if anybody.
+    """
+
+    def __init__(
+        self, agent: Agent, num_envs: int, *, deterministic: bool = False, surgery: Surgery | None = None
+    ) -> None:
+        self._agent, self._deterministic, self._surgery = agent, deterministic, surgery
         self._state = agent.initial_state(num_envs)
         self._start = torch.ones(num_envs, dtype=torch.bool)
         self._draws: dict[int, np.random.Generator] = {}
@@ -28,11 +52,17 @@ class NetworkPlayer:
         """Forget everything, and begin the episode's own stream of random numbers."""
         self._start[index] = True
         self._draws[index] = np.random.default_rng([episode.seed, 3])
+        if self._surgery is not None:
+            self._surgery.begin(index, episode)
 
     @torch.no_grad()
     def act(self, observation: Arrays, playing: np.ndarray) -> np.ndarray:
         """One decision for every environment."""
         tensors = {name: torch.from_numpy(array) for name, array in observation.items()}
+        if self._surgery is not None:
+            state = reset_state(self._agent.memory, self._state, self._start)
+            self._state = self._surgery.before(state, playing)
+            self._start = torch.zeros_like(self._start)
         step = self._agent.step(tensors, self._state, self._start, deterministic=True)
         self._state = step.state
         self._start = torch.zeros_like(self._start)

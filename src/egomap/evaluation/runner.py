@@ -7,8 +7,8 @@ repeat and the evaluation's seed, and players draw from it; so the same seed giv
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -31,6 +31,41 @@ class EpisodeResult(NamedTuple):
     success: bool
     decisions: int
     timed_out: bool
+
+
+class Playground(Protocol):
+    """What `play` asks of an environment; a `DoomVectorEnv` made with `episodes_per_layout` is one."""
+
+    num_envs: int
+    idle: np.ndarray
+    """(N,) bool: no episode is left for these environments."""
+
+    @property
+    def worlds(self) -> Sequence[World]:
+        """What is played on, in the order of the layouts."""
+        ...
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether every episode has been played."""
+        ...
+
+    @property
+    def episodes_in_all(self) -> int:
+        """How many episodes there are to play."""
+        ...
+
+    def episode(self, index: int) -> Episode:
+        """The running episode of one environment."""
+        ...
+
+    def reset(self, *, seed: int) -> tuple[Arrays, dict[str, Any]]:
+        """Begin all episodes anew."""
+        ...
+
+    def step(self, actions: np.ndarray) -> tuple[Arrays, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """One decision in every environment; where an episode ends, the next begins at once."""
+        ...
 
 
 class Player(Protocol):
@@ -64,7 +99,7 @@ class ScriptedPlayer:
 
 
 def play(
-    env: DoomVectorEnv,
+    env: Playground,
     player: Player,
     *,
     seed: int = 0,

@@ -63,10 +63,7 @@ def summarise(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
     Args:
         runs: For each run what `layout_scores` gave.
     """
-    require(bool(runs) and all(runs), "there is nothing to summarise.")
-    ids = [[entry["layout_id"] for entry in run] for run in runs]
-    require(all(other == ids[0] for other in ids), "these evaluations are of other layouts than each other.")
-    returns = np.array([[np.mean(entry["returns"]) for entry in run] for run in runs])  # (S, L)
+    returns = returns_of(runs)
     success = [float(np.mean([np.mean(entry["success"]) for entry in run])) for run in runs]
     solved = [d for run in runs for entry in run for d in entry["decisions_to_success"] if d is not None]
     shares = [
@@ -87,3 +84,11 @@ def summarise(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
         "share_of_optimum": float(np.mean(shares)) if shares else None,
         "layouts_with_optimum": len(shares) // len(runs),
     }
+
+
+def returns_of(runs: Sequence[Sequence[Mapping[str, Any]]]) -> np.ndarray:
+    """The score of each run in each layout, (S, L)."""
+    require(bool(runs) and all(runs), "there is nothing to summarise.")
+    ids = [[entry["layout_id"] for entry in run] for run in runs]
+    require(all(other == ids[0] for other in ids), "these evaluations are of other layouts than each other.")
+    return np.array([[np.mean(entry["returns"]) for entry in run] for run in runs])

@@ -57,6 +57,41 @@ def print_evaluations(answer: Mapping[str, Any]) -> None:
             "agent",
             [(f"{g['agent']}, {len(g['runs'])} seeds", g) for g in groups],
         )
+    _print_lesions(
+        [(name, one) for name, one in rows if "lesions" in one]
+        + [(f"{g['agent']}, {len(g['runs'])} seeds", g) for g in groups if "lesions" in g]
+    )
+
+
+def _print_lesions(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    if not rows:
+        return
+    noisy = any(row["noise"] for _, row in rows)
+    heads = ["agent or run", *(["noise"] if noisy else []), "without", "replaced by", "intact", "lesioned"]
+    heads += ["intact - lesioned", "95 % interval", "solved intact", "solved lesioned"]
+    table = Table(*heads, title="what memory is worth", title_justify="left")
+    for name, row in rows:
+        intact = row["summary"]
+        for lesion in row["lesions"]:
+            found, (low, high) = lesion["worth"], lesion["worth"]["interval_95"]
+            table.add_row(
+                name,
+                *([f"{row['noise']:g}"] if noisy else []),
+                lesion["lesion"],
+                ", ".join(dict.fromkeys(lesion["by"].values())),
+                f"{intact['mean_return']:.3f}",
+                f"{lesion['summary']['mean_return']:.3f}",
+                f"{found['mean_return']:+.3f}",
+                f"{low:+.3f} to {high:+.3f}",
+                *(
+                    f"{round(s['success'] * s['episodes'])} of {s['episodes']}"
+                    for s in (intact, lesion["summary"])
+                ),
+            )
+    Console().print(table)
 
 
 def _print_summaries(title: str, who: str, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> None:

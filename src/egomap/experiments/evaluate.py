@@ -8,57 +8,32 @@ question gives the same object, byte for byte. Nothing is played before all of t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, cast
 
 from egomap.agents.agent import Agent
 from egomap.agents.scripted import ScriptedKind, scripted_agent
 from egomap.config import EnvSettings, TrainConfig, require
 from egomap.envs.vector import DoomVectorEnv
 from egomap.envs.worlds import Worlds
-from egomap.evaluation.network import NetworkPlayer
+from egomap.evaluation.lesions import INTACT, play_lesions, replacements
 from egomap.evaluation.runner import EpisodeResult, ScriptedPlayer, play
 from egomap.evaluation.scores import layout_scores, summarise
+from egomap.evaluation.worth import Scores, lesion_entry, lesions_of_group
 from egomap.experiments.optimum import Bar, optima
+from egomap.experiments.question import Question, parse_levels
 from egomap.kinds import KINDS
+from egomap.memory.lesions import ALL, TOGETHER, lesioned_parts, parts_of
 from egomap.rl.threads import torch_threads
 from egomap.scenarios.layout import canonical, sha256
 from egomap.training.files import read_versioned, write_whole
 from egomap.training.run import RunFolder, load_agent, open_run, worlds_of
 
+__all__ = ["Contestant", "Question", "contestants", "evaluate", "groups", "parse_levels", "read_evaluation"]
+
 FORMAT = "egomap evaluation 1"
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is asked of every agent."""
-
-    split: Literal["train", "test"] = "test"
-    episodes_per_layout: int = 1
-    layouts: int | None = None
-    """Only the first so many layouts of the split; None for all."""
-    argmax: bool = False
-    """The most probable actions instead of sampled ones."""
-    checkpoint: Literal["last", "best"] = "last"
-    noise: tuple[float, ...] = ()
-    """Levels of ego-motion noise; none: each run's own."""
-    seed: int = 0
-    num_envs: int = 16
-    """Engines at once; agents without a network score the same with any number."""
-
-    def validate(self) -> Question:
-        """Return self, or raise a ValueError that says which value is out of range."""
-        k = self.episodes_per_layout
-        require(k >= 1, f"episodes-per-layout must be 1 or more; got {k}.")
-        require(self.layouts is None or self.layouts >= 1, f"layouts must be 1 or more; got {self.layouts}.")
-        require(self.num_envs >= 1, f"num-envs must be 1 or more; got {self.num_envs}.")
-        require(self.seed >= 0, f"seed must be 0 or more; got {self.seed}.")
-        for level in self.noise:
-            EnvSettings(ego_motion_noise=level).validate()
-        require(len(set(self.noise)) == len(self.noise), "a level of noise is given twice.")
-        return self
 
 
 @dataclass(frozen=True)
@@ -79,6 +54,17 @@ class Contestant:
     def name(self) -> str:
         """The run as it was given, or the agent's name."""
         return str(self.run) if self.run is not None else self.kind
+
+    def lesions(self, question: Question) -> list[str]:
+        """Those of the lesions asked for that its memory has; none without a network."""
+        if self.agent is None:
+            return []
+        named = parts_of(self.agent.memory)
+        return [
+            lesion
+            for lesion in question.lesions
+            if named and (lesion == ALL or set(lesion.split(TOGETHER)) <= set(named))
+        ]
 
 
 def contestants(
@@ -110,6 +96,7 @@ def contestants(
                 open_run(path)[2],
             )
         )
+    _require_lesions(found, question)
     places = [worlds] if worlds is not None else [one.worlds for one in found]
     require(bool(places) or not agents, "an agent without a run needs scenarios to play.")
     for kind in agents:
@@ -136,21 +123,40 @@ def warnings(found: Sequence[Contestant]) -> list[str]:
     ]
 
 
+def left_out(found: Sequence[Contestant], question: Question) -> list[str]:
+    """Which lesions somebody is played without, for its memory has no such part."""
+    return [
+        f"{one.name} plays without a lesion of {', '.join(missing)}; its memory names "
+        f"{', '.join(parts_of(one.agent.memory)) or 'nothing'}."
+        for one in found
+        if one.agent is not None
+        and (missing := [name for name in question.lesions if name not in one.lesions(question)])
+    ]
+
+
 def evaluate(found: Sequence[Contestant], question: Question, bar: Bar) -> dict[str, Any]:
     """Let everybody play; the answer as plain data."""
-    played = []
-    for one in found:
-        for level in _levels(one, question):
-            with bar(_title(one, level, question)) as progress:
-                played.append((one, level, _play(one, level, question, progress)))
+    played = [
+        (one, level, _play(one, level, question, bar)) for one in found for level in _levels(one, question)
+    ]
     answers = []
-    for one, level, episodes in played:
+    for one, level, results in played:
         skip = one.config.env.frame_skip if one.config is not None else EnvSettings.frame_skip
-        scores = layout_scores(episodes, optima(one.worlds, bar, frame_skip=skip))
-        answers.append({**_description(one, level), "summary": summarise([scores]), "layouts": scores})
+        best = optima(one.worlds, bar, frame_skip=skip)
+        scores = {name: layout_scores(episodes, best) for name, episodes in results.items()}
+        answer = {
+            **_description(one, level),
+            "summary": summarise([scores[INTACT]]),
+            "layouts": scores.pop(INTACT),
+        }
+        if scores:
+            answer["lesions"] = _lesions(one, question, answer["layouts"], scores)
+        answers.append(answer)
+    # Lesions are left out where there are none, so that files of other questions keep their names.
+    silent = {"num_envs"} if question.lesions else {"num_envs", "lesions", "lesion_by"}
     return {
         "format": FORMAT,
-        "question": {name: value for name, value in asdict(question).items() if name != "num_envs"},
+        "question": {name: value for name, value in asdict(question).items() if name not in silent},
         "evaluations": answers,
         "groups": groups(answers, same_decisions=question.checkpoint == "last"),
     }
@@ -174,6 +180,7 @@ def groups(answers: Sequence[dict[str, Any]], *, same_decisions: bool = True) ->
             "runs": [member["run"] for member in members],
             "noise": members[0]["noise"],
             "summary": summarise([member["layouts"] for member in members]),
+            **({"lesions": lesions_of_group(members)} if "lesions" in members[0] else {}),
         }
         for members in found.values()
         if len({member["train_seed"] for member in members}) == len(members) > 1
@@ -205,31 +212,9 @@ def read_evaluation(path: Path) -> dict[str, Any]:
     return read_versioned(path, FORMAT, "an evaluation")
 
 
-def parse_levels(text: str) -> tuple[float, ...]:
-    """Noise levels from text: "0,0.1,0.2", where "0,0.02,...,0.2" goes on in equal steps.
-
-    Raises:
-        ValueError: It is no such list.
-    """
-    parts = [part.strip() for part in text.split(",")] if text.strip() else []
-    try:
-        if "..." not in parts:
-            return tuple(float(part) for part in parts)
-        dots = parts.index("...")
-        first, second, last = float(parts[dots - 2]), float(parts[dots - 1]), float(parts[dots + 1])
-        steps = round((last - first) / (second - first))
-        require(dots >= 2 and steps >= 2 and abs(first + steps * (second - first) - last) < 1e-9, text)
-        # Rounded, so that the levels are the numbers that a person would write.
-        between = [round(first + step * (second - first), 9) for step in range(steps + 1)]
-        before, after = parts[: dots - 2], parts[dots + 2 :]
-        return (*map(float, before), *between, *map(float, after))
-    except (ValueError, IndexError, ArithmeticError):
-        raise ValueError(f"noise must be levels like 0,0.1,0.2 or 0,0.02,...,0.2; got {text!r}.") from None
-
-
-def _play(
-    one: Contestant, level: float, question: Question, progress: Callable[[int, int], None]
-) -> list[EpisodeResult]:
+def _play(one: Contestant, level: float, question: Question, bar: Bar) -> dict[str, list[EpisodeResult]]:
+    """The episodes of "intact", and of each lesion."""
+    title = _title(one, level, question)
     settings = one.config.env if one.config is not None else EnvSettings()
     env = DoomVectorEnv(
         min(question.num_envs, len(one.worlds) * question.episodes_per_layout),
@@ -244,12 +229,41 @@ def _play(
     try:
         if one.agent is None:
             scripted = scripted_agent("random" if one.kind == "random" else "planner")
-            return play(env, ScriptedPlayer(scripted, env), seed=question.seed, progress=progress)
-        player = NetworkPlayer(one.agent, env.num_envs, deterministic=question.argmax)
+            with bar(title) as progress:
+                return {
+                    INTACT: play(env, ScriptedPlayer(scripted, env), seed=question.seed, progress=progress)
+                }
         with torch_threads(1):  # a pool of threads would fight the engines for the cores
-            return play(env, player, seed=question.seed, progress=progress)
+            return play_lesions(
+                env,
+                one.agent,
+                one.lesions(question),
+                by=question.lesion_by,
+                seed=question.seed,
+                deterministic=question.argmax,
+                bar=lambda name: bar(title if name == INTACT else f"{title} without {name}"),
+            )
     finally:
         env.close()
+
+
+def _lesions(
+    one: Contestant, question: Question, intact: Scores, lesioned: Mapping[str, Scores]
+) -> list[dict[str, Any]]:
+    assert one.agent is not None
+    by = {name: replacements(one.agent.memory, name, question.lesion_by) for name in lesioned}
+    return [
+        {**lesion_entry(name, by[name], [intact], [scores]), "layouts": scores}
+        for name, scores in lesioned.items()
+    ]
+
+
+def _require_lesions(found: Sequence[Contestant], question: Question) -> None:
+    """Somebody must have each part that is to be lesioned, or it was misspelt."""
+    require(bool(found) or not question.lesions, "lesions are of a run's memory; give a run folder.")
+    for lesion in question.lesions:
+        if not any(lesion in one.lesions(question) for one in found):
+            lesioned_parts(cast(Agent, found[0].agent).memory, lesion)  # its sentence says what there is
 
 
 def _description(one: Contestant, level: float) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from egomap.config import Camera, MapSettings
 from egomap.memory.egomap import EgoMapMemory
 from egomap.memory.floors import FrameStackMemory, NoMemory
+from egomap.memory.lesions import Part
 from egomap.memory.neural_map import NeuralMapMemory
 from egomap.memory.protocol import Memory, MemoryInputs, MemoryState, MemoryTrace, TensorSpec, reset_state
 from egomap.memory.recurrent import RecurrentMemory
@@ -18,6 +19,7 @@ __all__ = [
     "MemoryTrace",
     "NeuralMapMemory",
     "NoMemory",
+    "Part",
     "RecurrentMemory",
     "TensorSpec",
     "reset_state",

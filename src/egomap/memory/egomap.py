@@ -37,6 +37,7 @@ from egomap.geometry.checks import check_pose, require_shape
 from egomap.memory import native
 from egomap.memory.cores import GRUCore
 from egomap.memory.figures import attention_entropy, mass_on, saturation, spread
+from egomap.memory.lesions import Part
 from egomap.memory.protocol import MemoryInputs, MemoryState, MemoryTrace, ParameterGroups, TensorSpec
 from egomap.memory.reads import ContextRead, GlobalRead, orthogonal
 from egomap.memory.recurrent import EGO_MOTION_FEATURES, ego_motion_features
@@ -151,6 +152,20 @@ class EgoMapMemory(nn.Module):
             TensorSpec((), torch.int64),
             TensorSpec((3,), dtype),
         )
+
+    @property
+    def lesions(self) -> dict[str, Part]:
+        """Both reads, as far as the settings have them; the map (with what it knows) and the hidden state."""
+        reads = {"global-read": "global_read", "context": "context_read"}
+        return {
+            **{
+                name: Part(module=module)
+                for name, module in reads.items()
+                if getattr(self, module) is not None
+            },
+            "map": Part(state=(0, 1)),
+            "hidden": Part(state=(2,)),
+        }
 
     def initial_state(self, n: int) -> MemoryState:
         """An empty map and a hidden state of zeros."""

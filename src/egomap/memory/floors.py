@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from egomap.config import MOTION_UNIT
+from egomap.memory.lesions import Part
 from egomap.memory.protocol import MemoryInputs, MemoryState, MemoryTrace, TensorSpec
 from egomap.memory.reads import orthogonal
 from egomap.memory.recurrent import view_and_motion, view_size
@@ -102,6 +103,11 @@ class FrameStackMemory(nn.Module):
         """The k - 1 observations before the next one (k - 1, values), the latest first."""
         size = self.reduce.in_features // self.stack_size
         return (TensorSpec((self.stack_size - 1, size), self.reduce.weight.dtype),)
+
+    @property
+    def lesions(self) -> dict[str, Part]:
+        """The earlier observations."""
+        return {"frames": Part(state=(0,))}
 
     def initial_state(self, n: int) -> MemoryState:
         """Zeros."""

@@ -22,6 +22,7 @@ from egomap.geometry import cells
 from egomap.geometry.checks import check_pose, require_shape
 from egomap.memory.cores import GRUCore
 from egomap.memory.figures import attention_entropy, saturation
+from egomap.memory.lesions import Part
 from egomap.memory.protocol import MemoryInputs, MemoryState, MemoryTrace, ParameterGroups, TensorSpec
 from egomap.memory.reads import GlobalRead
 
@@ -74,6 +75,7 @@ class NeuralMapMemory(nn.Module):
         self.global_read = GlobalRead(HEADINGS * channels, map_size)
         read_size = self.global_read.output_size
         self.query = nn.Linear(hidden_size + read_size, channels)
+        self.context = nn.Identity()  # what is read by the query passes here, where a lesion can reach it
         self.write = GRUCore(hidden_size + read_size + channels, channels)
         for layer, gain in ((self.reduce, 2**0.5), (self.query, 1.0)):
             nn.init.orthogonal_(layer.weight, gain)
@@ -84,6 +86,18 @@ class NeuralMapMemory(nn.Module):
     def state_spec(self) -> tuple[TensorSpec, ...]:
         """The maps (cells * headings, C): row (row * size + column) * 4 + heading."""
         return (TensorSpec((self.map_size**2 * HEADINGS, self.channels), self.reduce.weight.dtype),)
+
+    @property
+    def lesions(self) -> dict[str, Part]:
+        """Both reads, and what was written before.
+
+        Choice: not w_t itself, for it is also the only way of the view to the heads.
+        """
+        return {
+            "global-read": Part(module="global_read"),
+            "context": Part(module="context"),
+            "write": Part(state=(0,)),
+        }
 
     def initial_state(self, n: int) -> MemoryState:
         """Empty maps."""
@@ -160,7 +174,7 @@ class NeuralMapMemory(nn.Module):
         global_read = self.global_read(image)
         query = self.query(torch.cat((view, global_read), -1))
         attention = torch.bmm(maps, query.unsqueeze(-1)).squeeze(-1).softmax(-1)  # (N, rows)
-        context = torch.bmm(attention.unsqueeze(1), maps).squeeze(1)
+        context = self.context(torch.bmm(attention.unsqueeze(1), maps).squeeze(1))
         flat = maps.flatten(0, 1)  # (N * rows, C)
         own = row + torch.arange(num_envs, device=row.device) * maps.shape[1]
         written = self.write.step(torch.cat((view, global_read, context), -1), flat.index_select(0, own))

@@ -49,6 +49,8 @@ class Memory(Protocol):
     """The protocol; implemented by `RecurrentMemory`, `NeuralMapMemory`, `EgoMapMemory` and the two floors.
 
     A memory may also have `parameter_groups()` and `figures(trace)`; see the functions of these names.
+    A memory may also have `lesions`, a mapping from names to `egomap.memory.lesions.Part`: which of its parts an
+    evaluation can replace to measure what they are worth.
     """
 
     output_size: int

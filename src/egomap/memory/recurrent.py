@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from egomap.config import MOTION_UNIT
 from egomap.memory.cores import GRUCore, LSTMCore
 from egomap.memory.figures import saturation
+from egomap.memory.lesions import Part
 from egomap.memory.protocol import MemoryInputs, MemoryState, MemoryTrace, TensorSpec
 
 __all__ = [
@@ -119,6 +120,11 @@ class RecurrentMemory(nn.Module):
         """Hidden state (H,), for an LSTM also its cell (H,)."""
         spec = TensorSpec((self.output_size,), self.core.weight_hh.dtype)
         return (spec,) * self.core.states
+
+    @property
+    def lesions(self) -> dict[str, Part]:
+        """The hidden state, with the cell of an LSTM."""
+        return {"hidden": Part(state=tuple(range(self.core.states)))}
 
     def initial_state(self, n: int) -> MemoryState:
         """Zeros."""
