@@ -17,7 +17,7 @@ import pytest
 import egomap
 
 LINES = (
-    ("config", "presets"),
+    ("config", "presets", "reading"),
     ("scenarios",),
     ("envs",),
     ("geometry",),

@@ -17,6 +17,10 @@ TASKS: tuple[Task, ...] = ("labyrinth", "find-return", "ordered-items")
 OBSERVATION_HEIGHT = 64
 OBSERVATION_WIDTH = 112
 FRAME_SKIP = 4
+SMALLEST_SIZE, LARGEST_SIZE = 3, 21
+"""Cells along each side of a maze."""
+LARGEST_CELL = 512
+"""Map units."""
 NUM_ACTIONS = 5
 
 
@@ -54,6 +58,23 @@ def distinctive(settings: Any) -> dict[str, Any]:
         if not (entry.metadata.get("later") and value == entry.default):
             found[entry.name] = distinctive(value) if is_dataclass(value) else value
     return found
+
+
+def require_within(name: str, value: int, least: int, most: int) -> None:
+    """Raise a ValueError that names the setting unless `value` is `least` to `most`.
+
+    Upper bounds are where no machine could follow: beyond them there is an error of the memory, or no end.
+    """
+    require(value >= least, f"{name} must be {least} or more; got {value}.")
+    require(value <= most, f"{name} must be {most} or less; got {value}.")
+
+
+def as_float(value: float) -> float:
+    """The number as a float; infinite if it is a whole number that no float can hold."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 @dataclass(frozen=True)
@@ -149,7 +170,7 @@ class ScenarioConfig:
             if hasattr(value, "__index__"):
                 object.__setattr__(self, name, operator.index(value))
         if isinstance(self.wall_probability, int | float):
-            object.__setattr__(self, "wall_probability", float(self.wall_probability) + 0.0)
+            object.__setattr__(self, "wall_probability", as_float(self.wall_probability) + 0.0)
 
     @staticmethod
     def default(task: Task, *, size: int | None = None, items: int | None = None) -> ScenarioConfig:
@@ -172,9 +193,15 @@ class ScenarioConfig:
             isinstance(self.wall_probability, float),
             f"wall-probability must be a number; got {self.wall_probability!r}.",
         )
-        require(3 <= self.size <= 21, f"size must be 3 to 21 cells; got {self.size}.")
+        require(
+            SMALLEST_SIZE <= self.size <= LARGEST_SIZE,
+            f"size must be {SMALLEST_SIZE} to {LARGEST_SIZE} cells; got {self.size}.",
+        )
         require(2 <= self.items <= 8, f"items must be 2 to 8; got {self.items}.")
-        require(96 <= self.cell <= 512, f"cell must be 96 to 512 map units; got {self.cell}.")
+        require(
+            96 <= self.cell <= LARGEST_CELL,
+            f"cell must be 96 to {LARGEST_CELL} map units; got {self.cell}.",
+        )
         require(
             0.0 <= self.wall_probability <= 1.0,
             f"wall-probability must be between 0 and 1; got {self.wall_probability}.",
@@ -190,6 +217,12 @@ class ScenarioConfig:
         """Side of the arena in map units; the arena is centred on the origin."""
         return float(self.size * self.cell)
 
+
+SMALLEST_MAP, LARGEST_MAP = 12, 256
+"""Cells along each side of a map; the layers of the global read need the smallest."""
+MOST_CHANNELS = 1024
+MOST_ROLLED_OUT = 2**20
+"""Decisions between two updates; each keeps 50 kB of observations."""
 
 Similarity = Literal["cosine", "l1"]
 Anchor = Literal["world", "start"]
@@ -234,8 +267,8 @@ class MapSettings:
 
     def validate(self) -> MapSettings:
         """Return self, or raise a ValueError that says which value is out of range."""
-        require(self.channels >= 1, f"channels must be 1 or more; got {self.channels}.")
-        require(self.map_size >= 12, f"map-size must be 12 or more for the global read; got {self.map_size}.")
+        require_within("channels", self.channels, 1, MOST_CHANNELS)
+        require_within("map-size", self.map_size, SMALLEST_MAP, LARGEST_MAP)
         require(
             math.isfinite(self.extent) and self.extent > 0,
             f"extent must be a positive length; got {self.extent}.",
@@ -303,13 +336,10 @@ class AgentConfig:
         """Return self, or raise a ValueError that says which value is out of range."""
         kinds = get_args(AgentKind)
         require(self.kind in kinds, f"kind must be one of {', '.join(kinds)}; got {self.kind!r}.")
-        for name, value, least in (
-            ("hidden-size", self.hidden_size, 1),
-            ("neural-map-size", self.neural_map_size, 12),
-            ("neural-map-channels", self.neural_map_channels, 1),
-            ("stack-size", self.stack_size, 2),
-        ):
-            require(value >= least, f"{name} must be {least} or more; got {value}.")
+        require_within("hidden-size", self.hidden_size, 1, 4096)
+        require_within("neural-map-size", self.neural_map_size, SMALLEST_MAP, LARGEST_MAP)
+        require_within("neural-map-channels", self.neural_map_channels, 1, MOST_CHANNELS)
+        require_within("stack-size", self.stack_size, 2, 64)
         for name, length in (("unknown-depth", self.unknown_depth), ("motion-unit", self.motion_unit)):
             require(0 < length < math.inf, f"{name} must be a length above 0 map units; got {length}.")
         require(0 < self.value_gain < math.inf, f"value-gain must be above 0; got {self.value_gain}.")
@@ -367,13 +397,14 @@ class LearnerSettings:
 
     def validate(self) -> LearnerSettings:
         """Return self, or raise a ValueError that says which value is out of range."""
-        for name, count in (
-            ("rollout-steps", self.rollout_steps),
-            ("num-envs", self.num_envs),
-            ("epochs", self.epochs),
-            ("minibatches", self.minibatches),
+        for name, count, most in (
+            ("rollout-steps", self.rollout_steps, MOST_ROLLED_OUT),
+            ("num-envs", self.num_envs, MOST_ROLLED_OUT),
+            ("epochs", self.epochs, 1000),
+            ("minibatches", self.minibatches, MOST_ROLLED_OUT),
         ):
-            require(count >= 1, f"{name} must be 1 or more; got {count}.")
+            require_within(name, count, 1, most)
+        require_within("rollout-steps x num-envs", self.rollout_steps * self.num_envs, 1, MOST_ROLLED_OUT)
         require(
             self.num_envs % self.minibatches == 0,
             f"minibatches must divide num-envs; got {self.minibatches} and {self.num_envs}.",
@@ -449,7 +480,13 @@ class TrainConfig:
         for part in (self.agent, self.scenario, self.env, self.learner):
             part.validate()
         require(self.budget >= 1, f"budget must be 1 decision or more; got {self.budget}.")
+        require_within("budget", self.budget, 1, 10**15)
         require(0 <= self.seed < 2**31, f"seed must be 0 to 2^31 - 1; got {self.seed}.")
+        require_within("number of the curriculum's sizes", len(self.curriculum), 0, 100)
+        require(
+            math.isfinite(self.curriculum_bar),
+            f"curriculum-bar must be a return such as 0.6; got {self.curriculum_bar}.",
+        )
         for size in self.curriculum:
             replace(self.scenario, size=size).validate()
         require(
@@ -457,10 +494,7 @@ class TrainConfig:
             "a curriculum makes its own mazes: give no scenarios folder.",
         )
         require(self.evaluate_every >= 0, f"evaluate-every must be 0 or more; got {self.evaluate_every}.")
-        require(
-            self.evaluation_episodes >= 1,
-            f"evaluation-episodes must be 1 or more; got {self.evaluation_episodes}.",
-        )
+        require_within("evaluation-episodes", self.evaluation_episodes, 1, 10_000)
         require(
             self.checkpoint_every >= 1, f"checkpoint-every must be 1 or more; got {self.checkpoint_every}."
         )
@@ -492,7 +526,7 @@ def _from_plain(kind: type, data: Any, where: str) -> Any:
             require(isinstance(value, list | tuple), f"{where}.{name} is not a list.")
             value = tuple(value)
         elif isinstance(like, float) and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
+            value = as_float(value)
         elif like is None:
             allowed = get_args(get_type_hints(kind)[name])
             require(type(value) in allowed, f"{where}.{name} cannot be {value!r}.")

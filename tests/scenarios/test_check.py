@@ -224,5 +224,5 @@ def test_missing_and_binary_cfg(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"cannot read the scenario file .*none\.cfg"):
         read_cfg(tmp_path / "none.cfg")
     (tmp_path / "binary.cfg").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ValueError, match="it is not text"):
+    with pytest.raises(ValueError, match="not text"):
         read_cfg(tmp_path / "binary.cfg")

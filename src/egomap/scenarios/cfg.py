@@ -11,6 +11,11 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from egomap.reading import read_text
+
+LARGEST = 2**17
+"""Bytes of a .cfg; the longest that we know have 3000."""
+
 # ViZDoom takes keys in any case, with or without underscores; this is the bare form of all that it knows.
 KEYS = frozenset(
     """
@@ -52,11 +57,9 @@ def read_cfg(path: Path) -> ScenarioFile:
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, LARGEST)
     except OSError as error:
         raise ValueError(f"cannot read the scenario file {path}: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not a ViZDoom .cfg: it is not text.") from error
     settings = _settings(text, path)
     named = settings.get("doomscenariopath", "").strip("\"'")
     if not named:

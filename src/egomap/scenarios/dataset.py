@@ -8,6 +8,7 @@ is opened.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -16,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from egomap.config import ScenarioConfig
+from egomap.reading import naming, require_plain
 from egomap.scenarios import sheet
 from egomap.scenarios.export import (
     FORMAT_VERSION,
@@ -23,7 +25,9 @@ from egomap.scenarios.export import (
     PICTURE,
     SPLITS,
     build_manifest,
+    expected_digests,
     map_name,
+    read_layouts,
     read_manifest,
     split_files,
 )
@@ -31,6 +35,7 @@ from egomap.scenarios.layout import Layout, canonical, sha256
 from egomap.scenarios.maze import make_maze, stream
 from egomap.scenarios.planner import solvable
 from egomap.scenarios.tasks import FAMILIES
+from egomap.scenarios.wad import LARGEST
 
 # Draws without a new layout before a set is declared impossible. The worst measured is one acceptable layout in
 # 750 draws (8 items in 3 x 3 narrow cells with every wall): giving up there by mistake has a chance of e^-53.
@@ -165,26 +170,20 @@ def load(folder: str | os.PathLike[str]) -> ScenarioSet:
     manifest = read_manifest(folder)
     try:
         config = ScenarioConfig(**manifest["config"]).validate()
-        layouts = {
-            split: tuple(Layout.from_json(entry["layout"]) for entry in manifest["layouts"][split])
-            for split in SPLITS
-        }
+        layouts = {split: read_layouts(manifest["layouts"][split]) for split in SPLITS}
         counted = {split: len(layouts[split]) for split in SPLITS}
         files = dict(manifest["files"])
+        if counted != {"train": config.train, "test": config.test}:
+            raise ValueError(f"it lists {counted} layouts, not what its own settings say.")
+        expected = expected_digests(config, layouts["train"], layouts["test"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{folder / MANIFEST} is not the manifest of a scenario set: {error}") from error
-    if counted != {"train": config.train, "test": config.test}:
-        raise ValueError(f"{folder / MANIFEST} lists {counted} layouts, not what its own settings say.")
-    expected = {f"{split}.{suffix}" for split in SPLITS if counted[split] for suffix in ("wad", "cfg")}
-    if set(files) != expected:
+    if set(files) != set(expected):
         raise ValueError(f"{folder / MANIFEST} lists the files {sorted(files)}, expected {sorted(expected)}.")
-    for name, digest in files.items():
-        try:
-            data = (folder / name).read_bytes()
-        except OSError as error:
-            raise ValueError(f"{folder / name} cannot be read: {error.strerror}.") from error
-        if sha256(data) != digest:
-            raise ValueError(f"{folder / name} is truncated or changed: its SHA-256 is not the manifest's.")
+    for name, digest in expected.items():
+        if files[name] != digest:
+            raise ValueError(f"{folder / name} is not the file that the layouts of its set give.")
+        _require_digest(folder / name, digest)
     return ScenarioSet(folder, config, layouts)
 
 
@@ -243,6 +242,18 @@ def _require_usable(out: Path) -> None:
         raise ValueError(f"{out} holds other files; give a new or empty folder.")
 
 
+def _require_digest(path: Path, digest: str) -> None:
+    """Fail unless the file at `path` has this SHA-256."""
+    try:
+        require_plain(path, LARGEST)
+        with open(path, "rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}.") from error
+    if found != digest:
+        raise ValueError(f"{path} is truncated or changed: its SHA-256 is not the manifest's.")
+
+
 def _require_same(out: Path, manifest: bytes) -> None:
     try:
         same = (out / MANIFEST).read_bytes() == manifest
@@ -273,8 +284,9 @@ def _move_into_place(made: Path, out: Path, manifest: bytes) -> None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    path.write_bytes(data)
-    _sync(path)
+    with naming(path):
+        path.write_bytes(data)
+        _sync(path)
 
 
 def _sync(path: Path) -> None:

@@ -6,14 +6,23 @@ checked. Nothing here writes to the disk; `dataset` does.
 
 from __future__ import annotations
 
-import json
+import functools
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from egomap.config import ScenarioConfig
+from egomap.reading import MEGABYTE, read_json
 from egomap.scenarios.layout import Layout, canonical, sha256
-from egomap.scenarios.tasks import EPISODE_TICS, FAMILIES, LIVING_REWARD, behavior, things
+from egomap.scenarios.planner import solvable
+from egomap.scenarios.tasks import (
+    EPISODE_TICS,
+    FAMILIES,
+    LIVING_REWARD,
+    behavior,
+    require_fitting,
+    things,
+)
 from egomap.scenarios.udmf import textmap
 from egomap.scenarios.wad import Lump, write_wad
 
@@ -22,6 +31,8 @@ FORMAT_VERSION = 2
 """Counts up whenever the same settings would give other bytes."""
 MANIFEST = "manifest.json"
 PICTURE = "layouts.png"
+LARGEST_MANIFEST = 256 * MEGABYTE
+"""Bytes; that of the largest set that can be generated has 62 MB."""
 
 
 CFG = """\
@@ -91,6 +102,26 @@ def split_files(config: ScenarioConfig, layouts: dict[str, tuple[Layout, ...]]) 
     return files
 
 
+@functools.lru_cache(maxsize=8)
+def expected_digests(
+    config: ScenarioConfig, train: tuple[Layout, ...], test: tuple[Layout, ...]
+) -> dict[str, str]:
+    """SHA-256 of each file of a set with these layouts, by name; a training asks for the same set several times.
+
+    Raises:
+        ValueError: A layout does not go with the settings, is there twice or cannot be solved.
+    """
+    everything = (*train, *test)
+    for layout in everything:
+        require_fitting(layout, config)
+        if not solvable(layout):
+            raise ValueError(f"the layout {layout.hash[:12]} cannot be solved.")
+    if len(set(everything)) != len(everything):
+        raise ValueError("a layout is there twice.")
+    files = split_files(config, {"train": train, "test": test})
+    return {name: sha256(data) for name, data in files.items()}
+
+
 def build_manifest(
     config: ScenarioConfig, layouts: dict[str, tuple[Layout, ...]], files: dict[str, bytes]
 ) -> bytes:
@@ -112,17 +143,24 @@ def build_manifest(
     return canonical(content) + b"\n"
 
 
+def read_layouts(entries: list[dict[str, Any]]) -> tuple[Layout, ...]:
+    """The layouts of a split in a manifest; ValueError if one is not what its hash and its map's name say."""
+    layouts = tuple(Layout.from_json(entry["layout"]) for entry in entries)
+    for index, (entry, layout) in enumerate(zip(entries, layouts, strict=True)):
+        if (entry["map"], entry["hash"]) != (map_name(index), layout.hash):
+            raise ValueError(f"its layout {index} has another map or another hash than its own.")
+    return layouts
+
+
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest in `folder`; ValueError if there is none, it is broken, changed or of another format."""
     path = folder / MANIFEST
     try:
-        manifest = json.loads(path.read_bytes())
+        manifest = read_json(path, LARGEST_MANIFEST)
     except OSError as error:
         raise ValueError(
             f"{folder} holds no scenario set: cannot read {MANIFEST} ({error.strerror})."
         ) from error
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is truncated or not JSON.") from error
     if not isinstance(manifest, dict) or "format" not in manifest:
         raise ValueError(f"{path} is not the manifest of a scenario set.")
     if manifest["format"] != FORMAT_VERSION:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from egomap.config import TASKS, Task, require
+from egomap.config import LARGEST_CELL, LARGEST_SIZE, TASKS, Task, require
 
 
 class Cell(NamedTuple):
@@ -56,6 +56,22 @@ class Layout:
     walls: tuple[Wall, ...]
     start: Cell
     goals: tuple[Cell, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse what no maze is like: ways through it are searched, which would take for ever."""
+        require(
+            1 <= self.size <= LARGEST_SIZE,
+            f"a layout has at most {LARGEST_SIZE} x {LARGEST_SIZE} cells; got size {self.size}.",
+        )
+        require(
+            1 <= self.cell <= LARGEST_CELL,
+            f"a layout's cells have a side of at most {LARGEST_CELL} map units; got {self.cell}.",
+        )
+        inner = 2 * self.size * (self.size - 1)
+        require(
+            len(self.walls) <= inner,
+            f"a layout of size {self.size} has at most {inner} inner walls; got {len(self.walls)}.",
+        )
 
     def center(self, cell: Cell) -> tuple[float, float]:
         """World x, y (map units) of the middle of `cell`."""

@@ -6,11 +6,11 @@ map, since their arenas are not centred on the origin. Their WADs and .cfg files
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from egomap.config import Task
+from egomap.reading import read_json
 from egomap.scenarios.layout import Cell, Layout, Wall
 
 
@@ -33,7 +33,7 @@ def read_reference(path: Path, task: Task) -> ReferenceLayout:
         ValueError: The file cannot be read or is not such a file.
     """
     try:
-        return _layout(json.loads(Path(path).read_bytes()), task)
+        return _layout(read_json(path), task)
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}.") from error
     except (KeyError, IndexError, TypeError, ValueError, ZeroDivisionError, RecursionError) as error:

@@ -86,9 +86,30 @@ def player_start(layout: Layout) -> tuple[float, float]:
         return x, y
     if layout.cell >= ROOMY_CELL:
         return x - PILLAR_DISTANCE, y - PILLAR_DISTANCE
-    step = way(layout, layout.start, layout.goals[0])[1]
+    begin = way(layout, layout.start, layout.goals[0])[1:2]
+    if not begin:
+        raise ValueError("the first goal of this layout cannot be reached.")
+    (step,) = begin
     dx, dy = step.column - layout.start.column, step.row - layout.start.row
     return x + dx * PILLAR_DISTANCE, y + dy * PILLAR_DISTANCE
+
+
+def require_fitting(layout: Layout, config: ScenarioConfig) -> None:
+    """Raise a ValueError unless `layout` is one that the settings of its set describe."""
+    got, expected = (
+        f"{each.task} with {each.size} x {each.size} cells of {each.cell} map units"
+        for each in (layout, config)
+    )
+    if got != expected:
+        raise ValueError(f"a layout is of {got}, but the set is of {expected}.")
+    family, goals = FAMILIES[config.task], layout.goals
+    count = family.goal_count(config)
+    if len(goals) != count:
+        raise ValueError(f"a layout has {len(goals)} goals; those of this set have {count}.")
+    # The last goal of a task of returning is the start; all other places are apart.
+    places = (layout.start, *(goals[:-1] if family.hides_last else goals))
+    if len(set(places)) != len(places) or (family.hides_last and goals[-1] != layout.start):
+        raise ValueError(f"a layout has its start and goals in other places than a {config.task} can have.")
 
 
 def things(layout: Layout) -> list[Thing]:

@@ -22,9 +22,10 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-LONGEST_INTEGER = (
-    18  # characters; what is longer is no coordinate, and Python would answer it with other errors
-)
+LONGEST_INTEGER = 18
+"""Characters; what is longer is no coordinate, and Python would answer it with other errors."""
+LARGEST = 8 * 2**20
+"""Bytes of a map's text; the largest that we write has 0.2 million."""
 
 
 def parse_textmap(data: bytes, where: str) -> dict[str, list[Block]]:
@@ -33,6 +34,8 @@ def parse_textmap(data: bytes, where: str) -> dict[str, list[Block]]:
     Raises:
         ValueError: The text is not well-formed UDMF, or lacks vertices, lines, sides or a sector.
     """
+    if len(data) > LARGEST:
+        raise _malformed(where, f"it has {len(data):,} bytes, more than {LARGEST:,}")
     # Texture names may hold any byte; structure is ASCII.
     tokens = _tokens(data.decode("latin-1"), where)
     blocks: dict[str, list[Block]] = {}

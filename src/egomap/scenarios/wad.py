@@ -12,8 +12,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from egomap.reading import MEGABYTE, read_bytes, require_plain
+
+KINDS = (b"PWAD", b"IWAD")
 HEADER = struct.Struct("<4sii")
 ENTRY = struct.Struct("<ii8s")
+LARGEST = 1024 * MEGABYTE
+"""Bytes; the largest set that can be generated has 700 MB for each split."""
+MOST_LUMPS = 100_000
+MOST_SHARED = 4
+"""Tools that make WADs smaller let equal lumps share their bytes, but not the whole file again and again."""
 
 
 class Lump(NamedTuple):
@@ -50,14 +58,17 @@ def parse_wad(data: bytes, source: str) -> list[Lump]:
     if len(data) < HEADER.size:
         raise ValueError(f"{source} is not a WAD: it has only {len(data)} bytes.")
     kind, count, offset = HEADER.unpack_from(data)
-    if kind not in (b"PWAD", b"IWAD"):
+    if kind not in KINDS:
         raise ValueError(f"{source} is not a WAD: it begins with {kind!r}, not PWAD or IWAD.")
+    if count > MOST_LUMPS:
+        raise ValueError(f"{source} is broken: it says that it has {count} lumps; {MOST_LUMPS} are the most.")
     if count < 0 or offset < HEADER.size or offset + count * ENTRY.size > len(data):
         raise ValueError(
             f"{source} is truncated or broken: its directory of {count} lumps at byte {offset} "
             f"does not fit in {len(data)} bytes."
         )
     lumps = []
+    total = 0
     for index in range(count):
         start, size, raw = ENTRY.unpack_from(data, offset + index * ENTRY.size)
         try:
@@ -67,6 +78,9 @@ def parse_wad(data: bytes, source: str) -> list[Lump]:
         # Markers (size 0) may carry any offset in files from other tools.
         if size < 0 or (size > 0 and (start < 0 or start + size > len(data))):
             raise ValueError(f"{source} is truncated or broken: lump {name} lies outside the file.")
+        total += size
+        if total > MOST_SHARED * len(data):
+            raise ValueError(f"{source} is broken: its lumps have more bytes than it has itself.")
         lumps.append(Lump(name, data[start : start + size] if size else b""))
     return lumps
 
@@ -78,7 +92,11 @@ def read_wad(path: Path) -> list[Lump]:
         ValueError: The file cannot be read or is not a sound WAD.
     """
     try:
-        data = Path(path).read_bytes()
+        require_plain(path, LARGEST)
+        with open(path, "rb") as file:
+            begin = file.read(HEADER.size)
+        # What is no WAD is not read as a whole: it may be anything.
+        data = read_bytes(path, LARGEST) if begin[:4] in KINDS else begin
     except OSError as error:
         raise ValueError(f"cannot read the WAD {path}: {error.strerror}.") from error
     return parse_wad(data, str(path))

@@ -1,15 +1,25 @@
-"""Keep freed memory in the process instead of giving it back to the system after every batch.
+"""Memory: whether there is enough for a training, and keeping what is freed in the process.
 
-What comes in: nothing. What goes out: whether the C library's allocator could be told. By default glibc takes
-each large block as fresh pages from the system and returns them when it is freed. A training batch frees and
-asks again for hundreds of megabytes, and the system clears every page anew: about half of the time of an
-EgoMap batch. The arithmetic is not touched. Call it before the first large tensor is made. It deliberately
-does nothing where it does not know the allocator (macOS, Windows, musl).
+`require_memory` estimates before anything is allocated, for a system that runs out ends the process without a word.
+
+`keep_memory` tells the C library's allocator, and returns whether it could. By default glibc takes each large block as
+fresh pages from the system and returns them when it is freed. A training batch frees and asks again for hundreds of
+megabytes, and the system clears every page anew: about half of the time of an EgoMap batch. The arithmetic is not
+touched. Call it before the first large tensor is made. It deliberately does nothing where it does not know the
+allocator (macOS, Windows, musl).
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
+import os
+
+from egomap.config import LearnerSettings, require
+from egomap.memory.protocol import Memory
+
+OBSERVATION_BYTES = 64 * 112 * (3 + 4)
+"""Of one decision: colours as bytes, depth as floats."""
 
 # The numbers of <malloc.h>, with which mallopt names its settings.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4
@@ -38,3 +48,25 @@ def keep_memory() -> bool:
     settings = ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, -1), (_TOP_PAD, _TOP_PAD_BYTES))
     done = [mallopt(name, value) == 1 for name, value in settings]  # all of them, whatever the first says
     return all(done)
+
+
+def require_memory(learner: LearnerSettings, memory: Memory) -> None:
+    """Raise a ValueError if rollouts, and the states of the memory that one pass over them keeps, cannot fit."""
+    decisions = learner.rollout_steps * learner.num_envs
+    state = sum(math.prod(spec.shape) * spec.dtype.itemsize for spec in memory.state_spec)
+    needed = decisions * (OBSERVATION_BYTES + state // learner.minibatches)
+    there = _physical_memory()
+    require(
+        needed <= there,
+        f"a training with rollouts of {learner.rollout_steps} x {learner.num_envs} decisions and a memory of "
+        f"{state / 1e3:,.0f} kB for each needs {needed / 1e9:,.0f} GB at least, and this machine has "
+        f"{there / 1e9:,.0f} GB; lower --learner.rollout-steps, --learner.num-envs or --map.map-size.",
+    )
+
+
+def _physical_memory() -> float:
+    """Bytes; infinite where the system does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):
+        return math.inf

@@ -25,6 +25,7 @@ from rich.text import Text
 from egomap.agents.agent import build_agent
 from egomap.config import TrainConfig, require
 from egomap.envs.guard import MAX_ENGINES
+from egomap.training.allocator import require_memory
 from egomap.training.checkpoint import Checkpoint, checkpoints, latest
 from egomap.training.distributed import Ranks, join_ranks
 from egomap.training.files import folder_lock
@@ -94,7 +95,8 @@ def _check(config: TrainConfig) -> float:
     worlds_of(config, "test")
     extent = max(worlds_of(config, "train", size=size).extent for size in config.curriculum or (None,))
     with torch.random.fork_rng():
-        build_agent(config.agent, camera, extent)
+        agent = build_agent(config.agent, camera, extent)
+    require_memory(config.learner, agent.memory)
     return extent
 
 

@@ -1,0 +1,70 @@
+"""Files of anybody, read with suspicion: plain files only, no more bytes than can make sense, and never half of one.
+
+What comes in: a path and a limit. What goes out: its bytes, its text or its JSON, or a ValueError of one sentence
+that names the file; an OSError where it cannot be opened. A device would fill the memory and a pipe would wait for
+ever, so both are refused before a byte is read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+MEGABYTE = 2**20
+SMALL = 64 * MEGABYTE
+"""Of settings, logs and scores; far beyond the largest that we write."""
+
+
+def require_plain(path: Path, most: int) -> None:
+    """Raise a ValueError unless `path` is an ordinary file of at most `most` bytes; an OSError if it is not there."""
+    found = os.stat(path)
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError(f"{path} is not an ordinary file but a folder, a device or a pipe; give a file.")
+    if found.st_size > most:
+        raise ValueError(
+            f"{path} has {found.st_size:,} bytes, and no such file has more than {most:,}; it is something else."
+        )
+
+
+def read_bytes(path: Path, most: int = SMALL) -> bytes:
+    """The bytes of a file."""
+    require_plain(path, most)
+    with open(path, "rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:  # the files of /proc do not tell their size
+        raise ValueError(f"{path} does not end within {most:,} bytes; it is something else.")
+    return data
+
+
+def read_text(path: Path, most: int = SMALL) -> str:
+    """The text of a file in UTF-8, with plain line ends."""
+    try:
+        text = read_bytes(path, most).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is damaged or not text: byte {error.start} is not UTF-8.") from error
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_json(path: Path, most: int = SMALL) -> Any:
+    """What a JSON file holds."""
+    text = read_text(path, most)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is truncated or not JSON: {error}.") from error
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Within this, an OSError that does not say which file it is about says `path`: a full disk, for one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
