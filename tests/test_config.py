@@ -58,5 +58,7 @@ def test_a_rollout_that_does_not_fit_into_this_machine() -> None:
     require_memory(dataclasses.replace(learner, rollout_steps=1), memory)
     huge = RecurrentMemory((16, 4, 10))
     huge.output_size = 256**2 * 16
-    with pytest.raises(ValueError, match=r"needs 4,4\d\d GB at least, and this machine has .* lower --learner"):
+    with pytest.raises(
+        ValueError, match=r"needs 4,4\d\d GB at least, and this machine has .* lower --learner"
+    ):
         require_memory(learner, huge)

@@ -80,7 +80,10 @@ def first(manifest: dict[str, Any], **values: object) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda m: set_of(m, size=5), "is of labyrinth with 4 x 4 cells of 128 map units, but the set is of "),
+        (
+            lambda m: set_of(m, size=5),
+            "is of labyrinth with 4 x 4 cells of 128 map units, but the set is of ",
+        ),
         (lambda m: set_of(m, cell=160), "but the set is of labyrinth with 4 x 4 cells of 160 map units."),
         (lambda m: set_of(m, task="find-return"), "but the set is of find-return"),
         (lambda m: first(m, goals=[[0, 0], [1, 1]]), "a layout has 2 goals; those of this set have 1."),
@@ -141,9 +144,7 @@ def test_layouts_that_no_maze_is_like(layout: dict[str, Any]) -> None:
 def test_a_side_car_with_a_million_cells(tmp_path: Path) -> None:
     square = [[0, 0], [1e9, 0], [1e9, 1e9], [0, 1e9]]
     path = tmp_path / "a.json"
-    path.write_text(
-        json.dumps({"exterior": square, "walls": [[0, 1, 1, 1]], "start": [0, 0], "end": [5, 5]})
-    )
+    path.write_text(json.dumps({"exterior": square, "walls": [[0, 1, 1, 1]], "start": [0, 0], "end": [5, 5]}))
     with pytest.raises(ValueError, match="does not describe a labyrinth map"):
         read_reference(path, "labyrinth")
 

@@ -109,7 +109,7 @@ def test_an_optimiser_goes_on_where_it_was(tmp_path: Path, kind: type[torch.opti
     second, optimizer = make()
     found = cp.load_checkpoint(path)
     cp.load_module(second, found.tensors, path)
-    cp.load_optimizer(optimizer, found.tensors)
+    cp.load_optimizer(optimizer, found.tensors, path)
     for x in (3.0, 4.0):
         step(second, optimizer, x)
     for mine, theirs in zip(second.parameters(), straight.parameters(), strict=True):

@@ -20,6 +20,7 @@ from egomap.config import AgentConfig, EnvSettings, LearnerSettings, MapSettings
 from egomap.presets import FAST_LEARNER, PRESETS
 from egomap.scenarios.dataset import ScenarioSet
 from egomap.training import command
+from egomap.training import counters as counters_module
 from egomap.training import trainer as trainer_module
 from egomap.training.checkpoint import checkpoints, load_checkpoint
 from egomap.training.command import train
@@ -169,6 +170,7 @@ def test_a_curriculum_climbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     # Decisions of a second each end episodes soon; two of them are enough here to be told from none.
     config = dataclasses.replace(config, env=EnvSettings(frame_skip=35))
     monkeypatch.setattr(trainer_module, "WINDOW", 2)
+    monkeypatch.setattr(counters_module, "WINDOW", 2)
     counters = train(config, tmp_path / "run")
     assert counters.stage == 1
     sizes = [row["maze_size"] for row in read_metrics(tmp_path / "run" / "metrics.csv")]
@@ -194,6 +196,7 @@ def test_a_curriculum_resumed_at_its_climb(tmp_path: Path, monkeypatch: pytest.M
     config = dataclasses.replace(config, learner=dataclasses.replace(LEARNER, rollout_steps=64))
     config = dataclasses.replace(config, budget=6 * 4 * 64)
     monkeypatch.setattr(trainer_module, "WINDOW", 2)
+    monkeypatch.setattr(counters_module, "WINDOW", 2)
     assert train(config, tmp_path / "whole").stage == 1
 
     class Stopped(trainer_module.Trainer):

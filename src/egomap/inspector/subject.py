@@ -68,7 +68,7 @@ def _of_run(options: SubjectOptions, run: Path) -> Subject:
     agent, config, checkpoint = load_agent(run, which=options.checkpoint)
     asked = (options.scenario, options.size, options.items, options.scenarios)
     worlds = _worlds(options, config.scenario) if any(asked) else worlds_of(config, options.split)
-    decisions = int(checkpoint.data.get("counters", {}).get("decisions", 0))
+    decisions = int(checkpoint.data["counters"]["decisions"])
     about = {
         "run": run.resolve().name,
         "checkpoint": f"{options.checkpoint}, after {decisions:,} decisions",

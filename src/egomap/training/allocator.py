@@ -2,10 +2,10 @@
 
 `require_memory` estimates before anything is allocated, for a system that runs out ends the process without a word.
 
-`keep_memory` tells the C library's allocator, and returns whether it could. By default glibc takes each large block as
-fresh pages from the system and returns them when it is freed. A training batch frees and asks again for hundreds of
-megabytes, and the system clears every page anew: about half of the time of an EgoMap batch. The arithmetic is not
-touched. Call it before the first large tensor is made. It deliberately does nothing where it does not know the
+`keep_memory` tells the C library's allocator, and returns whether it could. By default glibc takes each large block
+as fresh pages from the system and returns them when it is freed. A training batch frees and asks again for hundreds
+of megabytes, and the system clears every page anew: about half of the time of an EgoMap batch. The arithmetic is
+not touched. Call it before the first large tensor is made. It deliberately does nothing where it does not know the
 allocator (macOS, Windows, musl).
 """
 

@@ -18,12 +18,22 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from egomap.config import TrainConfig, require
+from egomap.reading import MEGABYTE, require_plain
+from egomap.training.counters import Counters
 from egomap.training.files import write_whole
 
 FORMAT = "egomap checkpoint 2"
 KEEP = 2
 """How many of the latest checkpoints stay; the best one stays besides."""
 BEST = "best.safetensors"
+LARGEST = 65536 * MEGABYTE
+"""Bytes; they are read where they lie, tensor by tensor."""
+OPTIMIZER_STATES = {
+    torch.optim.Adam: {"step", "exp_avg", "exp_avg_sq"},
+    torch.optim.RMSprop: {"step", "square_avg"},
+}
+"""What each optimiser keeps for a parameter."""
 _NAME = re.compile(r"step-(\d+)\.safetensors")
 
 Tensors = dict[str, Tensor]
@@ -60,6 +70,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         ValueError: It is not one of ours, of another version, truncated or changed; the sentence says which.
     """
     try:
+        require_plain(path, LARGEST)
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
             if header.get("format") != FORMAT:
@@ -69,13 +80,70 @@ def load_checkpoint(path: Path) -> Checkpoint:
                 )
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         data = json.loads(header["data"])
-    except (SafetensorError, KeyError, json.JSONDecodeError) as error:
+        whole = isinstance(data, dict) and digest(tensors, data) == header.get("digest")
+    except (SafetensorError, KeyError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{path} is truncated or no checkpoint: {error}") from error
     except FileNotFoundError as error:
         raise ValueError(f"there is no checkpoint {path}.") from error
-    if digest(tensors, data) != header.get("digest"):
+    if not whole:
         raise ValueError(f"{path} was changed after it was written: its digest does not match.")
     return Checkpoint(tensors, data)
+
+
+def require_run(found: Checkpoint, config: TrainConfig, extent: float, where: Path) -> None:
+    """Raise a ValueError unless a checkpoint is of the run with these settings, in arenas of this side.
+
+    The budget alone may have been changed since: a run may go on for longer. Checkpoints of the first release do not
+    tell their arena.
+    """
+    try:
+        Counters.from_json(found.data.get("counters"))
+        own = {"extent": extent, **TrainConfig.from_json(found.data.get("config")).to_json()}
+    except ValueError as error:
+        raise ValueError(f"{where} is no checkpoint of a training: {error}") from error
+    own["extent"] = found.data.get("extent", extent)
+    told = {"extent": extent, **config.to_json(), "budget": own["budget"]}
+    changed = _differences(own, told)
+    require(
+        not changed, f"{where} was trained with other settings than config.json has: {', '.join(changed)}."
+    )
+
+
+def _differences(own: dict[str, Any], told: dict[str, Any], group: str = "") -> list[str]:
+    """What is not the same in two tables of settings, with the value of the first."""
+    found = []
+    for name, value in own.items():
+        if isinstance(value, dict):
+            found += _differences(value, told[name], f"{group}{name}.")
+        elif value != told[name]:
+            found.append(f"{group}{name} was {value!r:.40}")
+    return found
+
+
+def require_resumable(found: Checkpoint, where: Path) -> None:
+    """Raise a ValueError unless a checkpoint has what a training goes on from, besides weights and optimiser."""
+    tensors, ranks = found.tensors, len(found.tensors.get("positions", ()))
+    state = torch.get_rng_state().numel()
+    expected: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {
+        "positions": (torch.int64, (ranks,)),
+        "random": (torch.uint8, (ranks, state)),
+        "shuffle": (torch.uint8, (ranks, state)),
+        "scale": (torch.float64, (2,)),
+    }
+    for name, (dtype, shape) in expected.items():
+        tensor = tensors.get(name)
+        fits = tensor is not None and tensor.dtype == dtype and tuple(tensor.shape) == shape
+        require(fits, f"{where} holds no {name!r} of {ranks} ranks to go on from.")
+    numbers = bool(torch.isfinite(tensors["scale"]).all())
+    require(
+        ranks > 0 and bool((tensors["positions"] >= 0).all()) and numbers,
+        f"{where} holds positions or a scale that no training has.",
+    )
+    try:
+        for row in (*tensors["random"], *tensors["shuffle"]):
+            torch.Generator().set_state(row.clone())
+    except RuntimeError as error:
+        raise ValueError(f"{where} holds random states that torch does not take: {error}.") from error
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -128,13 +196,27 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> Tensors:
     }
 
 
-def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors) -> None:
-    """Give the optimiser back what `optimizer_tensors` took."""
+def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors, where: Path) -> None:
+    """Give the optimiser back what `optimizer_tensors` took.
+
+    Raises:
+        ValueError: It belongs to another agent.
+    """
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    shapes = {str(index): parameter.shape for index, parameter in enumerate(parameters)}
+    names = OPTIMIZER_STATES[type(optimizer)]
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in tensors.items():
         kind, index, name = (*key.split(".", 2), "", "")[:3]
         if kind == "optimizer":
+            shape = torch.Size(()) if name == "step" else shapes.get(index)
+            fits = index in shapes and name in names and tensor.shape == shape
+            require(fits, f"{where} holds the state of another optimiser: {key} does not fit.")
             state.setdefault(int(index), {})[name] = tensor
+    require(
+        all(set(entries) == names for entries in state.values()),
+        f"{where} holds a part of an optimiser's state only.",
+    )
     whole = optimizer.state_dict()
     optimizer.load_state_dict({"state": state, "param_groups": whole["param_groups"]})
 
@@ -148,12 +230,18 @@ def load_module(module: nn.Module, tensors: Tensors, where: Path) -> None:
     """Give a module its weights back.
 
     Raises:
-        ValueError: They belong to another agent.
+        ValueError: They belong to another agent, or are no numbers.
     """
     weights = {
         name.removeprefix("agent."): value for name, value in tensors.items() if name.startswith("agent.")
     }
-    try:
-        module.load_state_dict(weights)
-    except RuntimeError as error:
-        raise ValueError(f"{where} holds the weights of another agent than the config says.") from error
+    shapes = {name: (tensor.shape, tensor.dtype) for name, tensor in module.state_dict().items()}
+    require(
+        {name: (tensor.shape, tensor.dtype) for name, tensor in weights.items()} == shapes,
+        f"{where} holds the weights of another agent than the config says.",
+    )
+    broken = [name for name, tensor in weights.items() if not bool(torch.isfinite(tensor).all())]
+    require(
+        not broken, f"{where} holds weights that are no numbers (NaN or infinite): {', '.join(broken[:3])}."
+    )
+    module.load_state_dict(weights)

@@ -6,16 +6,25 @@ What comes in: a path. What goes out: a run to begin, to go on with, or an agent
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from egomap.agents.agent import Agent, build_agent
-from egomap.config import Camera, ScenarioConfig, TrainConfig, require
+from egomap.config import Camera, ScenarioConfig, TrainConfig, as_float, require
 from egomap.envs.doom import find_worlds
 from egomap.envs.rendering import render_mode
 from egomap.envs.worlds import Worlds, worlds_of_set
+from egomap.reading import read_json
 from egomap.scenarios.dataset import default_set
-from egomap.training.checkpoint import BEST, Checkpoint, latest, load_checkpoint, load_module
+from egomap.training.checkpoint import (
+    BEST,
+    Checkpoint,
+    latest,
+    load_checkpoint,
+    load_module,
+    require_run,
+)
 from egomap.training.files import write_whole
 
 CONFIG = "config.json"
@@ -71,13 +80,15 @@ def open_run(path: Path) -> tuple[RunFolder, TrainConfig, float]:
     run = RunFolder(path)
     require(run.config.exists(), f"{path} holds no run: it has no {CONFIG}.")
     try:
-        data: dict[str, Any] = json.loads(run.config.read_text())
-        extent = float(data.pop("extent"))
-    except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"{run.config} is damaged: {error}.") from error
+        data: dict[str, Any] = read_json(run.config)
+        extent = as_float(data.pop("extent"))
+        require(0 < extent < math.inf, f"extent must be a positive length; got {extent}")
+        config = TrainConfig.from_json(data)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"{run.config} is damaged: {str(error).rstrip('.')}.") from error
     for folder in (run.checkpoints, run.evaluation):
         folder.mkdir(exist_ok=True)
-    return run, TrainConfig.from_json(data), extent
+    return run, config, extent
 
 
 def observation_camera(config: TrainConfig) -> Camera:
@@ -93,6 +104,7 @@ def load_agent(path: Path, *, which: str = "last") -> tuple[Agent, TrainConfig, 
         found = load_checkpoint(where)
     else:
         where, found = latest(run.checkpoints)
+    require_run(found, config, extent, where)
     agent = build_agent(config.agent, observation_camera(config), extent)
     load_module(agent, found.tensors, where)
     agent.eval()

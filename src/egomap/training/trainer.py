@@ -8,18 +8,15 @@ moment: what was saved last is whole, and `resume` goes on from there.
 from __future__ import annotations
 
 import json
-import math
 import time
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from egomap.agents.agent import build_agent
-from egomap.config import TrainConfig, require
+from egomap.config import TrainConfig
 from egomap.envs.vector import DoomVectorEnv
 from egomap.envs.worlds import Worlds
 from egomap.evaluation.network import NetworkPlayer
@@ -41,15 +38,16 @@ from egomap.training.checkpoint import (
     module_tensors,
     optimizer_tensors,
     prune,
+    require_resumable,
+    require_run,
     save_checkpoint,
 )
+from egomap.training.counters import WINDOW, Counters
 from egomap.training.distributed import Ranks
 from egomap.training.files import write_whole
 from egomap.training.metrics import Metrics
 from egomap.training.run import RunFolder, observation_camera, worlds_of
 
-WINDOW = 100
-"""Episodes that the running means are over."""
 EVALUATION_ENVS = 16
 
 
@@ -61,43 +59,6 @@ class Progress(NamedTuple):
     row: dict[str, float]
     """The latest row of the metrics."""
     seconds_left: float
-
-
-@dataclass
-class Counters:
-    """Where a run stands."""
-
-    update: int = 0
-    decisions: int = 0
-    """Of all ranks."""
-    episodes: int = 0
-    seconds: float = 0.0
-    stage: int = 0
-    """Of the curriculum."""
-    engine_restarts: int = 0
-    best_return: float = -math.inf
-    evaluated_at: int = 0
-    saved_at: int = 0
-    recent: deque[tuple[float, bool, int]] = field(default_factory=lambda: deque(maxlen=WINDOW))
-    """Return, success and decisions of the latest episodes (of rank 0's share of them)."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        data = {name: value for name, value in vars(self).items() if name != "recent"}
-        best = None if math.isinf(self.best_return) else self.best_return
-        return {**data, "best_return": best, "recent": [list(entry) for entry in self.recent]}
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> Counters:
-        """The counters that `to_json` gave."""
-        values = dict(data)
-        recent = [(float(a), bool(b), int(c)) for a, b, c in values.pop("recent")]
-        best = values.pop("best_return")
-        return Counters(
-            **values,
-            best_return=-math.inf if best is None else best,
-            recent=deque(recent, maxlen=WINDOW),
-        )
 
 
 class Trainer:
@@ -115,6 +76,7 @@ class Trainer:
     ) -> None:
         keep_memory()
         self.config, self.run, self.ranks = config, run, ranks or Ranks()
+        self._extent = extent
         self._on_progress = on_progress
         self.counters = Counters()
         self._stop = False
@@ -371,22 +333,24 @@ class Trainer:
         tensors["scale"] = torch.tensor([self._scale.mean_square, self._scale.weight], dtype=torch.float64)
         restarts = self.counters.engine_restarts + self._env.engine_restarts
         counters = {**self.counters.to_json(), "engine_restarts": restarts}
-        return tensors, {"counters": counters, "config": self.config.to_json()}
+        return tensors, {"counters": counters, "config": self.config.to_json(), "extent": self._extent}
 
     def _restore(self, checkpoint: Checkpoint) -> int:
         """Take everything back; return the position in the stream of episodes to go on from."""
         tensors, data = checkpoint
-        other = replace(TrainConfig.from_json(data["config"]), budget=self.config.budget) != self.config
         there = checkpoints(self.run.checkpoints)
         before = f"; the one before it is {there[1].name}" if len(there) > 1 else ""
-        require(
-            not other and "positions" in tensors,
-            f"the last checkpoint in {self.run.checkpoints} is of another run, or none to go on from; move it away"
-            f"{before}.",
-        )
+        try:
+            require_run(checkpoint, self.config, self._extent, there[0])
+            require_resumable(checkpoint, there[0])
+        except ValueError as error:
+            raise ValueError(
+                f"{error} The last checkpoint in {self.run.checkpoints} is of another run, or none to go on from; "
+                f"move it away{before}."
+            ) from error
         self.counters = Counters.from_json(data["counters"])
-        load_module(self.agent, tensors, self.run.checkpoints)
-        load_optimizer(self._optimizer, tensors)
+        load_module(self.agent, tensors, there[0])
+        load_optimizer(self._optimizer, tensors, there[0])
         self._scale.mean_square, self._scale.weight = tensors["scale"].tolist()
         positions, rank = tensors["positions"], self.ranks.rank
         if rank < len(positions) and len(positions) == self.ranks.world_size:
