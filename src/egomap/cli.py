@@ -388,7 +388,7 @@ def evaluate(
     runs: tyro.conf.Positional[tuple[Path, ...]] = (),
     *,
     agents: Annotated[
-        tuple[Literal["random", "planner"], ...] | None, tyro.conf.arg(aliases=["--agent"])
+        tuple[Literal["random", "planner", "explorer"], ...] | None, tyro.conf.arg(aliases=["--agent"])
     ] = None,
     scenario: Task | None = None,
     size: int | None = None,
@@ -416,7 +416,7 @@ def evaluate(
 
     Args:
         runs: Run folders; those that differ in their seed alone are also summed up together.
-        agents: Who plays besides: random, planner (with no runs: both, or random where there is no layout).
+        agents: Who plays besides: random, planner, explorer (with no runs: both, or random where there is no layout).
         scenario: Family whose default set is played (made once and kept); with runs and --size or --items: theirs.
         size: Cells along each side of the default set.
         items: Items of the default ordered-items set.

@@ -199,6 +199,22 @@ def control(body: Body, course: Course, segment: int, habit: Habit, frame_skip: 
     return wishes[-1]
 
 
+def observed(expected: Body | None, x: float, y: float, heading: float, frame_skip: int) -> tuple[Body, bool]:
+    """The body at this pose, and whether it is where it was expected.
+
+    Its velocity is the model's, corrected by how far it really went; a body of which nothing was expected stands.
+    """
+    if expected is None:
+        return Body(x, y, 0.0, 0.0, heading, 0), True
+    if math.hypot(x - expected.x, y - expected.y) < EXACT:
+        return expected._replace(x=x, y=y, heading=heading), True
+    fade = FRICTION**frame_skip
+    per_unit = fade / ((1 - fade) * COAST)
+    vx = expected.vx + per_unit * (x - expected.x)
+    vy = expected.vy + per_unit * (y - expected.y)
+    return Body(x, y, vx, vy, heading, expected.held), False
+
+
 class Route:
     """One episode: the legs of the way, which of them is being walked, and the actions foreseen for it."""
 
@@ -243,18 +259,11 @@ class Route:
         self._future = []
 
     def _observe(self, x: float, y: float, heading: float) -> Body:
-        """The body at this pose; its velocity is the model's, corrected by how far it really went."""
-        expected = self._expected
-        if expected is None:
-            return Body(x, y, 0.0, 0.0, heading, 0)
-        if math.hypot(x - expected.x, y - expected.y) < EXACT:
-            return expected._replace(x=x, y=y, heading=heading)
-        self._future = []  # something was in the way that the model does not know
-        fade = FRICTION**self._frame_skip
-        per_unit = fade / ((1 - fade) * COAST)
-        vx = expected.vx + per_unit * (x - expected.x)
-        vy = expected.vy + per_unit * (y - expected.y)
-        return Body(x, y, vx, vy, heading, expected.held)
+        """The body at this pose; what was foreseen is given up where something was in the way."""
+        body, exact = observed(self._expected, x, y, heading, self._frame_skip)
+        if not exact:
+            self._future = []
+        return body
 
     def _best(self, body: Body, course: Course) -> list[int]:
         """The shortest future found: the one foreseen before, unless another is shorter; [] if there is none."""

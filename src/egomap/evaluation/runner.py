@@ -8,7 +8,7 @@ repeat and the evaluation's seed, and players draw from it; so the same seed giv
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -80,6 +80,15 @@ class Player(Protocol):
         ...
 
 
+@runtime_checkable
+class Listener(Protocol):
+    """A player that is told the rewards, too."""
+
+    def hear(self, rewards: np.ndarray) -> None:
+        """What the last actions brought, (N,); called before the episodes that follow begin."""
+        ...
+
+
 class ScriptedPlayer:
     """An agent without a network as a player; it is told the true pose, whatever noise the observations have."""
 
@@ -122,7 +131,9 @@ def play(
             episode = env.episode(index)
             player.begin(index, env.worlds[episode.layout], episode)
         actions = player.act(observation, ~env.idle)
-        observation, _, terminated, truncated, infos = env.step(actions)
+        observation, rewards, terminated, truncated, infos = env.step(actions)
+        if isinstance(player, Listener):
+            player.hear(rewards)
         began = terminated | truncated
         for index in np.flatnonzero(began).tolist():
             final = infos["final_info"]

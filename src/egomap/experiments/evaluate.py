@@ -11,15 +11,16 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from egomap.agents.agent import Agent
 from egomap.agents.scripted import ScriptedKind, scripted_agent
 from egomap.config import EnvSettings, TrainConfig, require
 from egomap.envs.vector import DoomVectorEnv
 from egomap.envs.worlds import Worlds
+from egomap.evaluation.explorer import ExplorerPlayer
 from egomap.evaluation.lesions import INTACT, play_lesions, replacements
-from egomap.evaluation.runner import EpisodeResult, ScriptedPlayer, play
+from egomap.evaluation.runner import EpisodeResult, Player, ScriptedPlayer, play
 from egomap.evaluation.scores import layout_scores, summarise
 from egomap.evaluation.worth import Scores, lesion_entry, lesions_of_group
 from egomap.experiments.optimum import Bar, optima
@@ -69,7 +70,7 @@ class Contestant:
 
 def contestants(
     runs: Sequence[Path],
-    agents: Sequence[ScriptedKind],
+    agents: Sequence[ScriptedKind | Literal["explorer"]],
     question: Question,
     worlds: Worlds | None,
 ) -> list[Contestant]:
@@ -107,8 +108,9 @@ def contestants(
                 seen.append(part)
                 found.append(Contestant(kind, part))
         require(
-            kind != "planner" or all(world.layout is not None for one in seen for world in one),
-            "the planner needs the layout, and these scenario files come without one.",
+            kind == "random" or all(world.layout is not None for one in seen for world in one),
+            f"the {kind} needs the layout{' for its task' if kind == 'explorer' else ''}, and these scenario files "
+            "come without one.",
         )
     return found
 
@@ -212,6 +214,13 @@ def read_evaluation(path: Path) -> dict[str, Any]:
     return read_versioned(path, FORMAT, "an evaluation")
 
 
+def _scripted(kind: str, env: DoomVectorEnv) -> Player:
+    """The player of a kind that has no network."""
+    if kind == "explorer":
+        return ExplorerPlayer(env.num_envs, env.camera)
+    return ScriptedPlayer(scripted_agent("random" if kind == "random" else "planner"), env)
+
+
 def _play(one: Contestant, level: float, question: Question, bar: Bar) -> dict[str, list[EpisodeResult]]:
     """The episodes of "intact", and of each lesion."""
     title = _title(one, level, question)
@@ -228,11 +237,8 @@ def _play(one: Contestant, level: float, question: Question, bar: Bar) -> dict[s
     )
     try:
         if one.agent is None:
-            scripted = scripted_agent("random" if one.kind == "random" else "planner")
             with bar(title) as progress:
-                return {
-                    INTACT: play(env, ScriptedPlayer(scripted, env), seed=question.seed, progress=progress)
-                }
+                return {INTACT: play(env, _scripted(one.kind, env), seed=question.seed, progress=progress)}
         with torch_threads(1):  # a pool of threads would fight the engines for the cores
             return play_lesions(
                 env,

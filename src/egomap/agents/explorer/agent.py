@@ -1,0 +1,124 @@
+"""Explorer, the agent that knows only what it has seen: nearest frontier first, then the shortest known way.
+
+What comes in: observations and rewards, never a layout. What goes out: an action. It knows the rules of the task
+(what the goals look like and in which order they count) and remembers free space, walls and goals from depth, colours
+and pose. What it scores is the honest optimum under partial sight, where the Planner's, which knows the maze, is not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from egomap.agents.explorer.things import Things
+from egomap.agents.explorer.walker import Walker, Ways
+from egomap.agents.planner import Box
+from egomap.config import FRAME_SKIP, Camera
+
+PAID = 0.3
+"""A reward above this is a goal's."""
+KEEP = 0.4
+"""A frontier that was chosen is given up only for one that takes less than this part of its decisions."""
+TOUCH = 36.0
+"""Map units from an item, along each axis, within which it is touched."""
+BERTH = 5.0
+"""Map units more that are kept from an item that must not be touched."""
+
+
+class Search:
+    """One episode of the Explorer.
+
+    Args:
+        looks: What the goals look like, in the order in which they count.
+        returns: Whether the last goal stands where the episode began.
+        careful: Whether a goal out of order must not be touched.
+        camera: Of the observations.
+        extent: Side of the arena.
+        frame_skip: Tics for which an action is held.
+    """
+
+    def __init__(
+        self,
+        looks: tuple[str, ...],
+        camera: Camera,
+        extent: float,
+        *,
+        returns: bool = False,
+        careful: bool = False,
+        frame_skip: int = FRAME_SKIP,
+    ) -> None:
+        self.walker = Walker(camera, extent, frame_skip)
+        self.things = Things(looks)
+        self.leg = 0
+        self._goals, self._returns, self._careful = len(looks), returns, careful
+        self._home: tuple[float, float] | None = None
+        self._target: int | None = None
+
+    def act(self, rgb: np.ndarray, depth: np.ndarray, pose: np.ndarray, reward: float) -> int:
+        """The action at this observation; `reward` is what the action before brought."""
+        x, y, phi = (float(value) for value in pose)
+        if self._home is None:
+            self._home = x, y
+        if reward > PAID and self.leg + 1 < self._goals:
+            self.leg += 1
+            self._target = None
+        self.walker.see(depth, (x, y, phi))
+        self.things.see(rgb, depth, (x, y, phi), self.walker.tangents)
+        forbidden = self._forbidden()
+        goal = self.goal()
+        ways = self.walker.ways(goal, _grown(forbidden, 8.0))
+        target = self._cell_of(ways, goal) if goal is not None else None
+        if target is None:
+            target = self._next_frontier(ways)
+        if target is None:  # everything seen and still not there: look again
+            self.walker.forget()
+            return self.walker.took(0)
+        if goal is not None and target == self._flat(goal) and self._near(goal):
+            return self.walker.steer(goal, forbidden)
+        return self.walker.step_to(ways, target, forbidden)
+
+    def goal(self) -> tuple[float, float] | None:
+        """Where the next goal is, if it has been seen; home is known from the start."""
+        found = self.things.where(self.leg)
+        if found is None and self._returns and self.leg == self._goals - 1:
+            return self._home
+        return found
+
+    def _forbidden(self) -> tuple[Box, ...]:
+        """Boxes around the items that must not be touched now."""
+        if not self._careful:
+            return ()
+        reach = TOUCH + BERTH
+        others = [(x, y) for look, x, y in self.things.kinds() if look > self.leg]
+        return tuple((x - reach, y - reach, x + reach, y + reach) for x, y in others)
+
+    def _flat(self, place: tuple[float, float]) -> int:
+        row, column = self.walker.grid.cell(*place)
+        return row * len(self.walker.grid.score) + column
+
+    def _near(self, place: tuple[float, float]) -> bool:
+        body = self.walker.body
+        return max(abs(place[0] - body.x), abs(place[1] - body.y)) < 64.0
+
+    def _cell_of(self, ways: Ways, place: tuple[float, float]) -> int | None:
+        cell = self._flat(place)
+        return cell if ways.cost[cell] >= 0 else None
+
+    def _next_frontier(self, ways: Ways) -> int | None:
+        """The frontier cell that is reached soonest; a chosen one is kept while it is one and not much farther."""
+        edge = self.walker.frontier(ways)
+        cells = np.flatnonzero(edge)
+        if not len(cells):
+            self._target = None
+            return None
+        price = self.walker.decisions_to(ways, cells)
+        if self._target is not None:
+            side = ways.room.shape[0]
+            row, column = divmod(self._target, side)
+            rows, columns = np.divmod(cells, side)
+            price = price * np.where(np.maximum(abs(rows - row), abs(columns - column)) <= 2, KEEP, 1.0)
+        self._target = int(cells[price.argmin()])
+        return self._target
+
+
+def _grown(boxes: tuple[Box, ...], by: float) -> tuple[Box, ...]:
+    return tuple((x0 - by, y0 - by, x1 + by, y1 + by) for x0, y0, x1, y1 in boxes)

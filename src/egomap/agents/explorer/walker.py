@@ -1,0 +1,136 @@
+"""The walker: it knows the ways that its depth images have shown and walks them with the five actions.
+
+What comes in: depth and pose, decision by decision, and a place to go to. What goes out: an action. It remembers what
+is free and what is blocked, plans over that alone, and steers by the planner's controller. Where to go is for others
+to say: the Explorer's frontier, or an agent that chooses places on its map.
+
+Convention: as `grid`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from egomap.agents.explorer.grid import (
+    COST_PER_UNIT,
+    ROOMY,
+    SHUT,
+    SIDE,
+    Grid,
+    ahead,
+    frontier,
+    look,
+    travel,
+    walkable,
+)
+from egomap.agents.planner import TURN_OF, Body, Box, Course, Habit, control, move, observed
+from egomap.config import Camera
+
+HABIT = Habit(lookahead=1e9, turn_first=math.radians(50), straight=math.radians(4))
+LOOKAHEAD = 8
+"""Cells ahead that a straight stretch is aimed at."""
+SIGHT = 440.0
+"""Map units up to which a ray that hit nothing is believed to be free: a little less than the depth's range."""
+REACH = 2
+"""Cells around a place to go to that count as free: a goal may be a thing that blocks the way."""
+UNITS_PER_DECISION = 25.0
+"""What the walker usually makes good in one decision, for weighing ways against turns."""
+TURN_PER_DECISION = math.radians(14.0)
+TURN_BACK = 8.0
+"""Decisions that it counts for to turn the other way than in the decision before."""
+
+
+class Ways(NamedTuple):
+    """What can be walked to from where the agent stands."""
+
+    room: np.ndarray
+    """(N, N) uint8 from `grid.walkable`."""
+    cost: np.ndarray
+    """(N * N,) int32 cost of the cheapest way; -1 where there is none."""
+    parent: np.ndarray
+    gate: np.ndarray
+    start: tuple[int, int]
+
+
+class Walker:
+    """One agent's memory of free and blocked places, and its steering.
+
+    Args:
+        camera: Of the observations.
+        extent: Side of the arena, around the world's origin.
+        frame_skip: Tics for which an action is held.
+    """
+
+    def __init__(self, camera: Camera, extent: float, frame_skip: int) -> None:
+        self.grid = Grid.over(extent)
+        self._frame_skip = frame_skip
+        self._horizon = int(camera.cy) - 1  # the row just above the horizon sees neither floor nor ceiling
+        columns = np.arange(camera.width)
+        self.tangents = (columns + 0.5 - camera.cx) / camera.fx
+        self._expected: Body | None = None
+        self._turning = 0
+        self.body = Body(0.0, 0.0, 0.0, 0.0, 0.0, 0)
+
+    def see(self, depth: np.ndarray, pose: tuple[float, float, float]) -> None:
+        """Take in a view: depth (H, W) and the pose that it was taken from."""
+        self.body, _ = observed(self._expected, *pose, self._frame_skip)
+        look(self.grid.score, self.grid.origin, *pose, depth[self._horizon], self.tangents, SIGHT)
+        # Where the body stands is free, whatever the walls beside it look like.
+        row, column = self.grid.cell(pose[0], pose[1])
+        self.grid.score[row, column] = -6
+
+    def forget(self) -> None:
+        """Nothing is known any more."""
+        self.grid.score[:] = 0
+
+    def ways(self, goal: tuple[float, float] | None = None, forbidden: tuple[Box, ...] = ()) -> Ways:
+        """The ways from here; the goal's surroundings count as free, forbidden boxes do not."""
+        grid = self.grid
+        room = walkable(grid.score)
+        for x0, y0, x1, y1 in forbidden:
+            (r0, c0), (r1, c1) = grid.cell(x0, y0), grid.cell(x1, y1)
+            room[r0 : r1 + 1, c0 : c1 + 1] = SHUT
+        if goal is not None:
+            row, column = grid.cell(*goal)
+            room[max(row - REACH, 0) : row + REACH + 1, max(column - REACH, 0) : column + REACH + 1] = ROOMY
+        start = grid.cell(self.body.x, self.body.y)
+        return Ways(room, *travel(room, *start), start)
+
+    def frontier(self, ways: Ways) -> np.ndarray:
+        """(N * N,) bool cells at the end of the known free space."""
+        return frontier(self.grid.score, ways.room, ways.cost)
+
+    def decisions_to(self, ways: Ways, cells: np.ndarray) -> np.ndarray:
+        """About how many decisions it takes to each of these cells: the way, and the turn that it begins with."""
+        side = ways.room.shape[0]
+        gate_row, gate_column = np.divmod(ways.gate[cells], side)
+        east = self.grid.origin + (gate_column + 0.5) * SIDE - self.body.x
+        north = self.grid.origin + (gate_row + 0.5) * SIDE - self.body.y
+        off = np.arctan2(north, east) - self.body.heading
+        off -= math.tau * np.round(off / math.tau)
+        turns = np.abs(off) / TURN_PER_DECISION
+        # A turn that has begun goes on: otherwise two ways of equal price are looked at in turns, for ever.
+        turns += TURN_BACK * (off * self._turning < 0)
+        return ways.cost[cells] / COST_PER_UNIT / UNITS_PER_DECISION + turns
+
+    def step_to(self, ways: Ways, target: int, forbidden: tuple[Box, ...] = ()) -> int:
+        """The action that leads along the way to cell `target` (flat index)."""
+        side = ways.room.shape[0]
+        cell = ahead(ways.room, ways.parent, *ways.start, target, LOOKAHEAD)
+        return self.steer(self.grid.center(*divmod(int(cell), side)), forbidden)
+
+    def steer(self, point: tuple[float, float], forbidden: tuple[Box, ...] = ()) -> int:
+        """The action that leads straight to a point."""
+        body = self.body
+        course = Course(((body.x, body.y), point), (), forbidden, math.inf)
+        return self.took(control(body, course, 0, HABIT, self._frame_skip))
+
+    def took(self, action: int) -> int:
+        """Be told of the action that is taken from here; returns it."""
+        open_ground = Course(((math.inf, math.inf),), (), (), math.inf)
+        self._turning = TURN_OF[action]
+        self._expected, _ = move(self.body, action, open_ground, self._frame_skip)
+        return action

@@ -1,0 +1,67 @@
+"""The Explorer as a player of evaluations.
+
+What comes in: observations and rewards. What goes out: a `Player`. Of a world it takes the rules alone (which task,
+how many goals); the layout itself never reaches the Explorer.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from egomap.agents.explorer.agent import Search
+from egomap.agents.explorer.things import LOOKS
+from egomap.config import FRAME_SKIP, Camera, Task
+from egomap.envs.episodes import Episode
+from egomap.envs.vector import Arrays
+from egomap.envs.worlds import World
+
+PILLARS = ("red pillar", "green pillar")
+
+
+def search_for(
+    task: Task, goals: int, camera: Camera, extent: float, *, frame_skip: int = FRAME_SKIP
+) -> Search:
+    """A new episode of the Explorer, by the rules of a task with so many goals."""
+    pillars = task == "find-return"
+    return Search(
+        PILLARS if pillars else LOOKS[:goals],
+        camera,
+        extent,
+        returns=pillars,
+        careful=task == "ordered-items",
+        frame_skip=frame_skip,
+    )
+
+
+class ExplorerPlayer:
+    """Plays N environments from what is seen in each of them."""
+
+    def __init__(self, num_envs: int, camera: Camera, *, frame_skip: int = FRAME_SKIP) -> None:
+        self._camera, self._frame_skip = camera, frame_skip
+        self._searches: dict[int, Search] = {}
+        self._rewards = np.zeros(num_envs)
+
+    def begin(self, index: int, world: World, episode: Episode) -> None:
+        """Begin with nothing seen."""
+        if world.layout is None:
+            raise ValueError("the explorer must know the task, and these scenario files do not tell it.")
+        self._searches[index] = search_for(
+            world.layout.task,
+            len(world.layout.goals),
+            self._camera,
+            world.extent,
+            frame_skip=self._frame_skip,
+        )
+        self._rewards[index] = 0.0
+
+    def hear(self, rewards: np.ndarray) -> None:
+        """Be told what the last actions brought."""
+        self._rewards[:] = rewards
+
+    def act(self, observation: Arrays, playing: np.ndarray) -> np.ndarray:
+        """Ask each environment's own search."""
+        actions = np.zeros(len(playing), np.int64)
+        for i in np.flatnonzero(playing).tolist():
+            rgb, depth, pose = (observation[name][i] for name in ("rgb", "depth", "pose"))
+            actions[i] = self._searches[i].act(rgb, depth, pose, float(self._rewards[i]))
+        return actions

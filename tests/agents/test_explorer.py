@@ -1,0 +1,160 @@
+"""The Explorer: its grid by hand, its ways against plain loops, and whole episodes in the engine without a layout."""
+
+from __future__ import annotations
+
+import heapq
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from egomap.agents.explorer import grid
+from egomap.agents.explorer.things import LOOKS, evidence, tinted
+from egomap.agents.explorer.walker import Walker
+from egomap.config import Camera
+from egomap.envs.vector import DoomVectorEnv
+from egomap.envs.worlds import Worlds
+from egomap.evaluation.explorer import ExplorerPlayer, search_for
+from egomap.evaluation.runner import play
+
+CAMERA = Camera(112, 64, 42.0, 51.2, 56.0, 32.0)
+
+
+def test_a_scan_frees_what_it_passes_and_blocks_where_it_ends():
+    room = grid.Grid.over(320.0)
+    # One ray from the middle to the east, 100 units long.
+    grid.look(room.score, room.origin, 0.0, 0.0, 0.0, np.array([100.0]), np.array([0.0]), 440.0)
+    row, column = room.cell(0.0, 0.0)
+    assert room.score[room.cell(104.0, 0.0)] == grid.HIT
+    assert (room.score[row, column : room.cell(80.0, 0.0)[1] + 1] == grid.PASS).all()
+    assert (np.delete(room.score, row, axis=0) == 0).all() and (room.score[row, :column] == 0).all()
+
+
+def test_nothing_hit_is_free_up_to_the_sight():
+    room = grid.Grid.over(1600.0)
+    grid.look(room.score, room.origin, 0.0, 0.0, math.pi / 2, np.array([np.inf]), np.array([0.0]), 440.0)
+    assert (
+        (room.score <= 0).all()
+        and room.score[room.cell(0.0, 430.0)] < 0
+        and room.score[room.cell(0.0, 470.0)] == 0
+    )
+
+
+@given(st.lists(st.sampled_from([50.0, 100.0, 300.0]), min_size=1, max_size=40))
+@settings(deadline=None, max_examples=30)
+def test_what_was_seen_never_becomes_unknown_again(depths):
+    room, known = grid.Grid.over(640.0), None
+    for depth in depths:
+        grid.look(
+            room.score, room.origin, 0.0, 0.0, 0.3, np.full(3, depth), np.array([-0.5, 0.0, 0.5]), 440.0
+        )
+        assert known is None or (room.score[known] != 0).all()
+        known = room.score != 0
+
+
+def plain_costs(room: np.ndarray, start: tuple[int, int]) -> np.ndarray:
+    """Dijkstra with a heap, for comparison."""
+    cost = np.full(room.shape, grid.UNREACHED)
+    queue = [(0, start)]
+    while queue:
+        price, (row, column) = heapq.heappop(queue)
+        if cost[row, column] != grid.UNREACHED:
+            continue
+        cost[row, column] = price
+        for dr in (-1, 0, 1):
+            for dc in (-1, 0, 1):
+                r, c = row + dr, column + dc
+                inside = 0 <= r < len(room) and 0 <= c < len(room)
+                if (dr or dc) and inside and room[r, c] != grid.SHUT:
+                    step = grid.DIAGONAL if dr and dc else grid.ORTHOGONAL
+                    heapq.heappush(
+                        queue, (price + step + grid.SQUEEZE * int(room[r, c] == grid.TIGHT), (r, c))
+                    )
+    return cost
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(4, 14))
+@settings(deadline=None, max_examples=50)
+def test_ways_equal_a_plain_search(seed, size):
+    rng = np.random.default_rng(seed)
+    room = rng.choice([grid.SHUT, grid.TIGHT, grid.ROOMY, grid.ROOMY], (size, size)).astype(np.uint8)
+    start = tuple(rng.integers(0, size, 2).tolist())
+    cost, parent, _ = grid.travel(room, *start)
+    assert (cost.reshape(size, size) == plain_costs(room, start)).all()
+    for cell in np.flatnonzero(cost > 0):  # each way leads back to the start
+        assert cost[parent[cell]] < cost[cell]
+
+
+def test_a_wall_leaves_tight_cells_beside_it():
+    score = np.full((7, 7), -1, np.int8)
+    score[3, 3] = 5
+    room = grid.walkable(score)
+    assert room[3, 3] == grid.SHUT and (room[2:5, 2:5] == grid.TIGHT).sum() == 8
+    assert (room == grid.ROOMY).sum() == 49 - 9
+
+
+def test_compiled_loops_equal_plain_python():
+    rng = np.random.default_rng(0)
+    score = rng.integers(-3, 3, (9, 9)).astype(np.int8)
+    plain = getattr(grid.walkable, "py_func", grid.walkable)
+    assert (plain(score) == grid.walkable(score)).all()
+    room = grid.walkable(score)
+    for a, b in zip(
+        getattr(grid.travel, "py_func", grid.travel)(room, 4, 4), grid.travel(room, 4, 4), strict=True
+    ):
+        assert (a == b).all()
+
+
+def test_the_walker_turns_to_a_place_behind_it():
+    walker = Walker(CAMERA, 640.0, 4)
+    walker.see(np.full((64, 112), 200.0, np.float32), (0.0, 0.0, 0.0))
+    assert walker.steer((-100.0, 10.0)) == 0 and walker.steer((-100.0, -10.0)) == 1
+    assert walker.steer((100.0, 0.0)) == 2
+
+
+def test_colours_tell_pillars_apart_and_mazes_say_nothing():
+    table = evidence(("red pillar", "green pillar"))
+    red, green, grey = (7 * 256, 3 * 256 + 7 * 16 + 2, 5 * 256 + 5 * 16 + 5)
+    assert table[red].argmax() == 0 and table[green].argmax() == 1 and np.isnan(table[grey]).all()
+    assert len(LOOKS) == 10
+
+
+def test_a_tinted_view_is_known():
+    view = np.full((3, 64, 112), 60, np.uint8)
+    assert not tinted(view)
+    view[0] += 20
+    assert tinted(view)
+
+
+@pytest.mark.parametrize(("task", "size", "least"), [("find-return", 5, 0.9), ("labyrinth", 5, 0.93)])
+def test_it_solves_mazes_that_it_never_saw(task, size, least):
+    with_layouts = DoomVectorEnv(4, task=task, size=size, split="test", episodes_per_layout=1)
+    worlds = Worlds(with_layouts.worlds.worlds[:8])
+    with_layouts.close()
+    env = DoomVectorEnv(4, worlds=worlds, episodes_per_layout=1)
+    try:
+        episodes = play(env, ExplorerPlayer(4, env.camera), seed=3)
+    finally:
+        env.close()
+    assert len(episodes) == 8 and all(episode.success for episode in episodes)
+    assert np.mean([episode.total_reward for episode in episodes]) > least
+
+
+def test_the_layout_is_hidden_from_it():
+    """The same observations give the same actions, whatever maze the world says that it is."""
+    env = DoomVectorEnv(1, task="find-return", size=5, split="test", episodes_per_layout=1)
+    try:
+        layouts = [env.worlds[0].layout, env.worlds[1].layout]
+        searches = [search_for(one.task, len(one.goals), env.camera, env.extent) for one in layouts]
+        observation, _ = env.reset(seed=0)
+        reward = 0.0
+        for _ in range(60):
+            view = [observation[name][0] for name in ("rgb", "depth", "pose")]
+            actions = [search.act(*view, reward) for search in searches]
+            assert actions[0] == actions[1]
+            observation, rewards, *_ = env.step(np.array(actions[:1]))
+            reward = float(rewards[0])
+    finally:
+        env.close()
