@@ -69,6 +69,16 @@ def require_within(name: str, value: int, least: int, most: int) -> None:
     require(value <= most, f"{name} must be {most} or less; got {value}.")
 
 
+def require_seed(seed: int) -> None:
+    """Raise a ValueError unless every generator of random numbers takes `seed`."""
+    require(0 <= seed < 2**63, f"seed must be 0 to 2^63 - 1; got {seed}.")
+
+
+def require_length(name: str, value: float) -> None:
+    """Raise a ValueError that names the setting unless `value` is a length in map units."""
+    require(0 < value < math.inf, f"{name} must be a length above 0 map units; got {value}.")
+
+
 def as_float(value: float) -> float:
     """The number as a float; infinite if it is a whole number that no float can hold."""
     try:
@@ -93,9 +103,28 @@ class Camera:
     cx: float
     cy: float
 
+    def __post_init__(self) -> None:
+        """Refuse what is no camera: everything that is unprojected through it would be somewhere else."""
+        require(
+            self.width >= 1 and self.height >= 1,
+            f"a camera's image has 1 pixel or more along each side; got {self.width} x {self.height}.",
+        )
+        for name in ("fx", "fy"):
+            length = getattr(self, name)
+            require(0 < length < math.inf, f"{name} must be a focal length above 0 pixels; got {length}.")
+        for name in ("cx", "cy"):
+            place = getattr(self, name)
+            require(math.isfinite(place), f"{name} must be a place in the image, in pixels; got {place}.")
+
     @staticmethod
     def from_fov(width: int, height: int, *, horizontal: float, vertical: float) -> Camera:
         """The camera of an image with these full opening angles (radians) and its axis through the centre."""
+        for name, angle in (("horizontal", horizontal), ("vertical", vertical)):
+            require(
+                0 < angle < math.pi,
+                f"{name} must be an opening angle above 0 and below pi radians; got {angle}. Degrees are converted "
+                "by math.radians.",
+            )
         return Camera(
             width=width,
             height=height,
@@ -209,7 +238,7 @@ class ScenarioConfig:
         require(0 <= self.train <= 9999, f"train must be 0 to 9999 layouts; got {self.train}.")
         require(0 <= self.test <= 9999, f"test must be 0 to 9999 layouts; got {self.test}.")
         require(self.train + self.test > 0, "train and test are both 0: there is nothing to generate.")
-        require(0 <= self.seed < 2**63, f"seed must be a non-negative 63-bit integer; got {self.seed}.")
+        require_seed(self.seed)
         return self
 
     @property
@@ -341,7 +370,7 @@ class AgentConfig:
         require_within("neural-map-channels", self.neural_map_channels, 1, MOST_CHANNELS)
         require_within("stack-size", self.stack_size, 2, 64)
         for name, length in (("unknown-depth", self.unknown_depth), ("motion-unit", self.motion_unit)):
-            require(0 < length < math.inf, f"{name} must be a length above 0 map units; got {length}.")
+            require_length(name, length)
         require(0 < self.value_gain < math.inf, f"value-gain must be above 0; got {self.value_gain}.")
         require(0.0 <= self.padding <= 10.0, f"padding must be between 0 and 10; got {self.padding}.")
         self.map.validate()

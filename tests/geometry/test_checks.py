@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from egomap.geometry.checks import check_depth, check_pose, require_shape
+from egomap.geometry.checks import check_depth, check_features, check_pose, require_shape
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,13 @@ def test_a_depth_must_not_be_negative():
 def test_examples_in_the_docstrings(name):
     failed, tried = doctest.testmod(importlib.import_module(f"egomap.geometry.{name}"))
     assert tried > 0 and failed == 0
+
+
+def test_features_whose_sum_alone_is_no_number():
+    """An overflow of the sum is no fault of the features."""
+    check_features(torch.full((2, 16, 4, 10), 3e38))
+    for value in (math.nan, math.inf, -math.inf):
+        features = torch.zeros(2, 3, 16, 4, 10)
+        features[1, 2, 0, 0, 0] = value
+        with pytest.raises(ValueError, match="features of 1 of 6 views are no number any more"):
+            check_features(features)

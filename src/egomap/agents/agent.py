@@ -24,6 +24,7 @@ from egomap.memory.protocol import (
     MemoryState,
     MemoryTrace,
     ParameterGroups,
+    check_episode_start,
     figures,
     parameter_groups,
     reset_state,
@@ -117,6 +118,7 @@ class Agent(nn.Module):
             Actions, their log-probabilities, values, logits and the next state.
         """
         inputs = self._inputs(observation, axes=1)
+        check_episode_start(episode_start, tuple(inputs.pose.shape[:1]))
         # On a CPU it is cheaper to look than to rewrite a state in which nothing starts.
         if episode_start.device.type != "cpu" or bool(episode_start.any()):
             state = reset_state(self.memory, state, episode_start)
@@ -138,7 +140,9 @@ class Agent(nn.Module):
         Returns:
             Logits (T, N, actions), value (T, N) and the last state; equal to a loop of `step`.
         """
-        out, state = self.memory.unroll(self._inputs(observations, axes=2), state, episode_start)
+        inputs = self._inputs(observations, axes=2)
+        check_episode_start(episode_start, tuple(inputs.pose.shape[:2]))
+        out, state = self.memory.unroll(inputs, state, episode_start)
         logits, value = self.heads(out)
         return AgentOutput(logits, value, state)
 

@@ -16,6 +16,8 @@ class Heads(nn.Module):
 
     def __init__(self, input_size: int, num_actions: int, *, value_gain: float = 1.0):
         super().__init__()
+        if num_actions < 1:
+            raise ValueError(f"num_actions must be 1 or more; got {num_actions}.")
         self.policy = nn.Linear(input_size, num_actions)
         self.value = nn.Linear(input_size, 1)
         for layer, gain in ((self.policy, 0.01), (self.value, value_gain)):

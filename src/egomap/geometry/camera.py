@@ -48,6 +48,11 @@ def receptive_field_centres(
             f"kernels, strides and paddings must have one value per layer; got {len(kernels)}, "
             f"{len(strides)} and {len(pads)} values."
         )
+    if any(value < least for values, least in ((kernels, 1), (strides, 1), (pads, 0)) for value in values):
+        raise ValueError(
+            f"kernels and strides must be 1 or more and paddings 0 or more; got {tuple(kernels)}, {tuple(strides)} "
+            f"and {pads}."
+        )
     first, jump, count = 0.0, 1, length
     for kernel, stride, padding in zip(kernels, strides, pads, strict=True):
         if count + 2 * padding < kernel:

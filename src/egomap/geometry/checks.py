@@ -7,6 +7,8 @@ check of values has to wait for the device and would cut a graph that `torch.com
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -43,6 +45,24 @@ def check_pose(pose: Tensor) -> None:
         return
     count = int((~torch.isfinite(pose)).any(-1).sum())
     raise ValueError(f"poses and motions must be finite (map units and radians); got {count} that are not.")
+
+
+def check_features(features: Tensor) -> None:
+    """Raise a ValueError if features (..., C, Hf, Wf) are not all numbers.
+
+    Their sum tells at the speed of the memory, so that a step pays 2 microseconds; only if that is no number, which
+    may be an overflow, are all of them looked at. Does nothing while compiling, nor on a GPU, which would be waited
+    for at every step: a training there notices at its loss.
+    """
+    if torch.compiler.is_compiling() or features.device.type != "cpu":
+        return
+    if math.isfinite(float(features.detach().sum())) or bool(torch.isfinite(features).all()):
+        return
+    views = (~torch.isfinite(features)).flatten(-3).any(-1)
+    raise ValueError(
+        f"the features of {int(views.sum())} of {views.numel()} views are no number any more (NaN or infinite): what "
+        "makes them has diverged. Try a lower learning rate."
+    )
 
 
 def check_depth(depth: Tensor) -> None:

@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from egomap.memory.eager import eager
-from egomap.memory.protocol import MemoryState
+from egomap.memory.protocol import MemoryState, check_episode_start
 
 
 class _GRUScan(torch.autograd.Function):
@@ -208,11 +208,7 @@ class _Core(nn.Module):
     def _check(self, x: Tensor, state: MemoryState, episode_start: Tensor) -> None:
         if x.dim() != 3 or x.shape[0] < 1 or x.shape[2] != self.input_size:
             raise ValueError(f"x must be (T, N, {self.input_size}) with T >= 1; got {tuple(x.shape)}.")
-        if episode_start.shape != x.shape[:2] or episode_start.dtype != torch.bool:
-            raise ValueError(
-                f"episode_start must be bool {tuple(x.shape[:2])}; "
-                f"got {episode_start.dtype} {tuple(episode_start.shape)}."
-            )
+        check_episode_start(episode_start, tuple(x.shape[:2]))
         expected = (x.shape[1], self.hidden_size)
         if len(state) != self.states or any(tensor.shape != expected for tensor in state):
             got = [tuple(tensor.shape) for tensor in state]

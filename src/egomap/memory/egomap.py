@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from egomap.config import MOTION_UNIT, Camera, MapSettings
+from egomap.config import MOTION_UNIT, Camera, MapSettings, require_length
 from egomap.geometry import (
     affine_from_motion,
     affine_from_pose,
@@ -33,12 +33,19 @@ from egomap.geometry import (
     warp,
     world_from_ego,
 )
-from egomap.geometry.checks import check_pose, require_shape
+from egomap.geometry.checks import check_features, check_pose, require_shape
 from egomap.memory import native
 from egomap.memory.cores import GRUCore
 from egomap.memory.figures import attention_entropy, mass_on, saturation, spread
 from egomap.memory.lesions import Part
-from egomap.memory.protocol import MemoryInputs, MemoryState, MemoryTrace, ParameterGroups, TensorSpec
+from egomap.memory.protocol import (
+    MemoryInputs,
+    MemoryState,
+    MemoryTrace,
+    ParameterGroups,
+    TensorSpec,
+    check_episode_start,
+)
 from egomap.memory.reads import ContextRead, GlobalRead, orthogonal
 from egomap.memory.recurrent import EGO_MOTION_FEATURES, ego_motion_features
 from egomap.memory.scan import Writes, write_and_read
@@ -113,6 +120,7 @@ class EgoMapMemory(nn.Module):
             )
         self.camera, self.settings, self.feature_shape = camera, settings, expected
         self.hidden_size, self.output_size = hidden_size, hidden_size + settings.context_size
+        require_length("motion_unit", motion_unit)
         self.motion_unit = motion_unit
         size, channels = settings.map_size, settings.channels
         self.global_read = GlobalRead(channels, size) if settings.use_global_read else None
@@ -225,11 +233,7 @@ class EgoMapMemory(nn.Module):
         """T steps: inputs (T, N, ...), episode_start (T, N) -> output (T, N, output_size), last state."""
         self._check(inputs, 2)
         lead = tuple(inputs.pose.shape[:2])
-        if tuple(episode_start.shape) != lead or episode_start.dtype != torch.bool:
-            raise ValueError(
-                f"episode_start must be bool {lead} like the inputs; got {episode_start.dtype} "
-                f"{tuple(episode_start.shape)}."
-            )
+        check_episode_start(episode_start, lead)
         old = self._check_state(state, lead[1])
         pose = inputs.pose.detach().to(old.origin.dtype)
         steps, origin = _episode_clock(pose, old, episode_start)
@@ -413,6 +417,7 @@ class EgoMapMemory(nn.Module):
         require_shape("depth", inputs.depth, (*lead, self.camera.height, self.camera.width), leading=0)
         require_shape("pose", inputs.pose, (*lead, 3), leading=0)
         require_shape("ego_motion", inputs.ego_motion, (*lead, 3), leading=0)
+        check_features(inputs.features)
         check_pose(inputs.pose if self.settings.map_frame == "global" else inputs.ego_motion)
 
     def _check_state(self, state: MemoryState, num_envs: int) -> EgoMapState:

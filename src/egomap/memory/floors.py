@@ -11,9 +11,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from egomap.config import MOTION_UNIT
+from egomap.config import MOTION_UNIT, require_length
 from egomap.memory.lesions import Part
-from egomap.memory.protocol import MemoryInputs, MemoryState, MemoryTrace, TensorSpec
+from egomap.memory.protocol import (
+    MemoryInputs,
+    MemoryState,
+    MemoryTrace,
+    TensorSpec,
+    check_episode_start,
+)
 from egomap.memory.reads import orthogonal
 from egomap.memory.recurrent import view_and_motion, view_size
 
@@ -35,6 +41,7 @@ class NoMemory(nn.Module):
         motion_unit: float = MOTION_UNIT,
     ):
         super().__init__()
+        require_length("motion_unit", motion_unit)
         self.feature_shape, self.motion_unit = tuple(feature_shape), float(motion_unit)
         self.output_size = hidden_size
         self.reduce = nn.Linear(view_size(feature_shape), hidden_size)
@@ -93,6 +100,7 @@ class FrameStackMemory(nn.Module):
         super().__init__()
         if stack_size < 2:
             raise ValueError(f"stack_size must be 2 or more observations; got {stack_size}.")
+        require_length("motion_unit", motion_unit)
         self.feature_shape, self.motion_unit = tuple(feature_shape), float(motion_unit)
         self.stack_size, self.output_size = stack_size, hidden_size
         self.reduce = nn.Linear(stack_size * view_size(feature_shape), hidden_size)
@@ -128,11 +136,7 @@ class FrameStackMemory(nn.Module):
     ) -> tuple[Tensor, MemoryState]:
         """T steps: features (T, N, C, Hf, Wf), ego_motion (T, N, 3) -> output (T, N, H), last state."""
         x = view_and_motion(inputs, self.feature_shape, self.motion_unit, axes=2)
-        if episode_start.shape != x.shape[:2] or episode_start.dtype != torch.bool:
-            raise ValueError(
-                f"episode_start must be bool {tuple(x.shape[:2])}; "
-                f"got {episode_start.dtype} {tuple(episode_start.shape)}."
-            )
+        check_episode_start(episode_start, tuple(x.shape[:2]))
         self._check_state(state, x.shape[1])
         steps, back = len(x), self.stack_size - 1
         line = torch.cat((state[0].flip(1).transpose(0, 1), x.to(state[0].dtype)))  # (k - 1 + T, N, values)

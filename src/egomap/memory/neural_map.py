@@ -19,11 +19,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from egomap.geometry import cells
-from egomap.geometry.checks import check_pose, require_shape
+from egomap.geometry.checks import check_features, check_pose, require_shape
 from egomap.memory.cores import GRUCore
 from egomap.memory.figures import attention_entropy, saturation
 from egomap.memory.lesions import Part
-from egomap.memory.protocol import MemoryInputs, MemoryState, MemoryTrace, ParameterGroups, TensorSpec
+from egomap.memory.protocol import (
+    MemoryInputs,
+    MemoryState,
+    MemoryTrace,
+    ParameterGroups,
+    TensorSpec,
+    check_episode_start,
+)
 from egomap.memory.reads import GlobalRead
 
 HEADINGS = 4
@@ -117,11 +124,7 @@ class NeuralMapMemory(nn.Module):
     ) -> tuple[Tensor, MemoryState]:
         """T steps: features (T, N, C, Hf, Wf), pose (T, N, 3) -> output (T, N, output_size), last state."""
         view, row = self._parallel(inputs, axes=2)
-        if episode_start.shape != view.shape[:2] or episode_start.dtype != torch.bool:
-            raise ValueError(
-                f"episode_start must be bool {tuple(view.shape[:2])}; "
-                f"got {episode_start.dtype} {tuple(episode_start.shape)}."
-            )
+        check_episode_start(episode_start, tuple(view.shape[:2]))
         self._check_state(state, view.shape[1])
         keep = episode_start.logical_not().to(view.dtype)[:, :, None, None]  # (T, N, 1, 1)
         # A reset touches the whole map, so steps in which no episode starts leave it out.
@@ -158,6 +161,7 @@ class NeuralMapMemory(nn.Module):
         if pose.shape[:-1] != features.shape[:axes]:
             raise ValueError(f"pose must be {(*features.shape[:axes], 3)}; got {tuple(pose.shape)}.")
         check_pose(pose)
+        check_features(features)
         view = F.relu(self.reduce(F.relu(features.movedim(-3, -1).flatten(-3))))
         # The last representable place inside: a cell owns its western and northern edge only.
         limit = self.extent / 2 * (1 - 1e-6)

@@ -93,8 +93,19 @@ def figures(memory: Any, trace: MemoryTrace) -> dict[str, float]:
     return {} if named is None else named(trace)
 
 
+def check_episode_start(episode_start: Tensor, lead: tuple[int, ...]) -> None:
+    """Raise a ValueError unless `episode_start` is bool and has the leading axes `lead` of the inputs."""
+    if tuple(episode_start.shape) != lead or episode_start.dtype != torch.bool:
+        raise ValueError(
+            f"episode_start must be bool {lead} like the inputs; got {episode_start.dtype} "
+            f"{tuple(episode_start.shape)}."
+        )
+
+
 def reset_state(memory: Memory, state: MemoryState, episode_start: Tensor) -> MemoryState:
     """The state with the rows where `episode_start` (N,) is True set to the initial state."""
+    if state:
+        check_episode_start(episode_start, tuple(state[0].shape[:1]))
     initial = memory.initial_state(episode_start.shape[0])
     return tuple(
         torch.where(episode_start.view(-1, *(1,) * (old.dim() - 1)), new.to(old), old)

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from egomap.config import MOTION_UNIT
+from egomap.config import MOTION_UNIT, require_length
+from egomap.geometry.checks import check_features
 from egomap.memory.cores import GRUCore, LSTMCore
 from egomap.memory.figures import saturation
 from egomap.memory.lesions import Part
@@ -82,6 +83,7 @@ def view_and_motion(
         )
     if motion.shape != (*lead, 3):
         raise ValueError(f"ego_motion must be {(*lead, 3)} like the features; got {tuple(motion.shape)}.")
+    check_features(features)
     flat = features.movedim(-3, -1).flatten(-3)  # (..., Hf * Wf * C)
     return torch.cat((F.relu(flat), ego_motion_features(motion, motion_unit).to(flat.dtype)), -1)
 
@@ -106,8 +108,7 @@ class RecurrentMemory(nn.Module):
         super().__init__()
         if cell not in ("gru", "lstm"):
             raise ValueError(f"cell must be 'gru' or 'lstm'; got {cell!r}.")
-        if motion_unit <= 0:
-            raise ValueError(f"motion_unit must be a positive length; got {motion_unit}.")
+        require_length("motion_unit", motion_unit)
         self.feature_shape, self.motion_unit = tuple(feature_shape), float(motion_unit)
         self.output_size = hidden_size
         self.core: GRUCore | LSTMCore = (GRUCore if cell == "gru" else LSTMCore)(hidden_size, hidden_size)
