@@ -89,11 +89,12 @@ class Window:
         """The next action, not before that time (monotonic seconds); None when the window was closed."""
         while not self.closed:
             self.root.update()
-            keys = self.held | self._tapped
-            action = action_of(keys)
-            if action is not None and time.monotonic() >= not_before:
+            if time.monotonic() >= not_before:
+                action = action_of(self.held | self._tapped)
+                # Forgotten even if they gave no action: left and right, both kept, would block each other for good.
                 self._tapped.clear()
-                return action
+                if action is not None:
+                    return action
             time.sleep(0.004)
         return None
 
