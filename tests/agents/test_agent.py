@@ -39,6 +39,7 @@ def at(observation: dict[str, torch.Tensor], t: int) -> dict[str, torch.Tensor]:
 @settings(max_examples=4, deadline=None)
 @given(steps=st.integers(1, 5), num_envs=st.integers(1, 3), seed=st.integers(0, 1000))
 def test_unroll_equals_a_loop_of_steps(kind, steps, num_envs, seed):
+    """Gradients in float64 alone: of so many ReLUs some are within a float32's rounding of their kink."""
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-10)):
         torch.manual_seed(seed)
         agent = build_agent(AgentConfig(kind=kind), CAMERA, EXTENT).to(dtype)
@@ -53,6 +54,8 @@ def test_unroll_equals_a_loop_of_steps(kind, steps, num_envs, seed):
             values.append(decided.value)
         torch.testing.assert_close(output.logits, torch.stack(logits), rtol=tolerance, atol=tolerance)
         torch.testing.assert_close(output.value, torch.stack(values), rtol=tolerance, atol=tolerance)
+        if dtype == torch.float32:
+            continue
         gradients = [
             torch.autograd.grad(v.sin().sum() + p.cos().sum(), list(agent.parameters()), allow_unused=True)
             for v, p in ((output.value, output.logits), (torch.stack(values), torch.stack(logits)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from torch import Tensor
 from egomap.config import Camera, MapSettings
 from egomap.memory import EgoMapMemory, MemoryInputs
 
+Memory = TypeVar("Memory", bound=torch.nn.Module)
 CAMERA = Camera.from_fov(112, 64, horizontal=1.8, vertical=1.1)
 
 ABLATIONS: dict[str, dict[str, Any]] = {
@@ -48,7 +49,7 @@ def small(*, hidden_size: int = 8, **settings: Any) -> EgoMapMemory:
     return EgoMapMemory(CAMERA, MapSettings(**chosen), hidden_size=hidden_size)
 
 
-def with_biases(memory: EgoMapMemory) -> EgoMapMemory:
+def with_biases(memory: Memory) -> Memory:
     """Random biases: with the zeros of a new network an empty cell sits on the kink of every ReLU."""
     with torch.no_grad():
         for name, parameter in memory.named_parameters():

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import math
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
 from egomap.memory.protocol import MemoryInputs, MemoryState, reset_state
+from egomap.memory.reads import ContextRead
 
 EXTENT = 100.0
 
@@ -46,6 +51,48 @@ def loop_of_steps(
         out, state = memory.step(MemoryInputs(*(x[t] for x in inputs)), state)
         outs.append(out)
     return torch.stack(outs), state
+
+
+def distance_to_kinks(
+    memory: torch.nn.Module, inputs: MemoryInputs, state: MemoryState, episode_start: Tensor
+) -> float:
+    """How near the argument of any ReLU, or of L1's absolute value, comes to 0.
+
+    There a gradient jumps, and the last digit of a float32 decides to which side; there is no right answer to
+    compare with. Every layer is taken for one that a ReLU follows.
+    """
+    exact, nearest = copy.deepcopy(memory).double(), [math.inf]
+
+    def note(module: torch.nn.Module, arguments: tuple[Tensor, ...], output: Tensor) -> None:
+        nearest.append(float(output.abs().min()))
+
+    def note_l1(module: ContextRead, arguments: tuple[Tensor, ...], output: Tensor) -> None:
+        hidden, map_ego = arguments
+        query = module.query(hidden)[:, : module.channels, None, None]
+        nearest.append(float((map_ego - query).abs().min()))
+
+    for layer in exact.modules():
+        if isinstance(layer, torch.nn.Conv2d | torch.nn.Linear):
+            layer.register_forward_hook(note)
+        elif isinstance(layer, ContextRead) and layer.similarity == "l1":
+            layer.register_forward_hook(note_l1)
+
+    def double(tensors: Iterable[Tensor]) -> list[Tensor]:
+        return [tensor.double() if tensor.is_floating_point() else tensor for tensor in tensors]
+
+    with torch.no_grad():
+        loop_of_steps(exact, MemoryInputs(*double(inputs)), tuple(double(state)), episode_start)
+    assert len(nearest) > 1, "no layer was seen"
+    return min(nearest)
+
+
+def gradients_are_smooth(
+    memory: torch.nn.Module, inputs: MemoryInputs, state: MemoryState, episode_start: Tensor
+) -> bool:
+    """Whether two ways to compute must find the same gradients: no kink is within what rounding can move."""
+    if inputs.features.dtype == torch.float64:
+        return True  # a kink within 1e-14 will not be drawn
+    return distance_to_kinks(memory, inputs, state, episode_start) > 5e-6
 
 
 def assert_unroll_equals_steps(

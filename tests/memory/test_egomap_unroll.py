@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 
 import pytest
@@ -10,9 +9,15 @@ import torch
 from egomaps import ABLATIONS, never, small, with_biases
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replay import assert_unroll_equals_steps, loop_of_steps, random_inputs, random_state
+from replay import (
+    assert_unroll_equals_steps,
+    gradients_are_smooth,
+    loop_of_steps,
+    random_inputs,
+    random_state,
+)
 
-from egomap.memory import EgoMapMemory, MemoryInputs, MemoryState, native
+from egomap.memory import MemoryInputs, native
 
 PRECISION = ((torch.float32, 1e-5), (torch.float64, 1e-10))
 BACKENDS = ["torch", *(["numba"] if native.available() else [])]
@@ -31,40 +36,6 @@ def inputs_with_gaps(steps: int, num_envs: int, seed: int, dtype: torch.dtype) -
     return inputs._replace(depth=depth, ego_motion=inputs.ego_motion * torch.tensor([6, 6, 0.5]).to(dtype))
 
 
-def distance_to_kinks(
-    memory: EgoMapMemory, inputs: MemoryInputs, state: MemoryState, episode_start: torch.Tensor
-) -> float:
-    """How near the argument of any ReLU, or of L1's absolute value, comes to 0.
-
-    There a gradient jumps, and the last digit of a float32 decides to which side; there is no right answer to
-    compare with.
-    """
-    exact, nearest = copy.deepcopy(memory).double(), [math.inf]
-
-    def note(module, arguments, output):
-        nearest.append(float(output.abs().min()))
-
-    def note_l1(module, arguments, output):
-        hidden, map_ego = arguments
-        query = module.query(hidden)[:, : module.channels, None, None]
-        nearest.append(float((map_ego - query).abs().min()))
-
-    layers = [exact.reduce]
-    if exact.global_read is not None:
-        layers += [m for m in exact.global_read.modules() if isinstance(m, torch.nn.Conv2d | torch.nn.Linear)]
-    for layer in layers:
-        layer.register_forward_hook(note)
-    if exact.context_read is not None and exact.settings.similarity == "l1":
-        exact.context_read.register_forward_hook(note_l1)
-
-    def double(tensors):
-        return (tensor.double() if tensor.is_floating_point() else tensor for tensor in tensors)
-
-    with torch.no_grad():
-        loop_of_steps(exact, MemoryInputs(*double(inputs)), tuple(double(state)), episode_start)
-    return min(nearest)
-
-
 def check(name: str, steps: int, num_envs: int, seed: int, rate: float, *, fresh: bool = False) -> bool:
     """Asserts; returns whether the gradients could be compared in float32 too (in float64 they always are)."""
     smooth = {}
@@ -73,7 +44,7 @@ def check(name: str, steps: int, num_envs: int, seed: int, rate: float, *, fresh
         memory = with_biases(small(**ABLATIONS[name]).to(dtype))
         state = memory.initial_state(num_envs) if fresh else random_state(memory, num_envs, seed)
         inputs, begin = inputs_with_gaps(steps, num_envs, seed, dtype), starts(steps, num_envs, seed, rate)
-        smooth[dtype] = dtype == torch.float64 or distance_to_kinks(memory, inputs, state, begin) > 5e-6
+        smooth[dtype] = gradients_are_smooth(memory, inputs, state, begin)
         for state_gradients in (True, False):
             assert_unroll_equals_steps(
                 memory, inputs, state, begin, tolerance=tolerance,

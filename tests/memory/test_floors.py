@@ -4,7 +4,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replay import assert_unroll_equals_steps, loop_of_steps, random_inputs, random_state
+from replay import (
+    assert_unroll_equals_steps,
+    gradients_are_smooth,
+    loop_of_steps,
+    random_inputs,
+    random_state,
+)
 
 from egomap.memory import FrameStackMemory, MemoryInputs, NoMemory
 from egomap.memory.protocol import reset_state
@@ -31,13 +37,13 @@ def test_unroll_equals_a_loop_of_steps(name, steps, num_envs, seed, rate):
     begin = torch.rand(steps, num_envs, generator=torch.Generator().manual_seed(seed)) < rate
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-10)):
         memory = MAKERS[name]().to(dtype)
-        assert_unroll_equals_steps(
-            memory,
+        sequence = (
             random_inputs(steps, num_envs, seed, dtype=dtype),
             random_state(memory, num_envs, seed),
             begin,
-            tolerance=tolerance,
         )
+        smooth = gradients_are_smooth(memory, *sequence)
+        assert_unroll_equals_steps(memory, *sequence, tolerance=tolerance, compare_gradients=smooth)
 
 
 def taken_in(inputs: MemoryInputs) -> torch.Tensor:

@@ -4,9 +4,10 @@ import math
 
 import pytest
 import torch
+from egomaps import with_biases
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replay import EXTENT, assert_unroll_equals_steps, random_inputs, random_state
+from replay import EXTENT, assert_unroll_equals_steps, gradients_are_smooth, random_inputs, random_state
 
 from egomap.memory.neural_map import NeuralMapMemory, heading_bin
 from egomap.memory.protocol import MemoryInputs
@@ -25,14 +26,14 @@ def starts(steps: int, num_envs: int, seed: int) -> torch.Tensor:
 def test_unroll_equals_a_loop_of_steps(steps, num_envs, seed):
     torch.manual_seed(seed)
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-10)):
-        memory = small().to(dtype)
-        assert_unroll_equals_steps(
-            memory,
+        memory = with_biases(small().to(dtype))
+        sequence = (
             random_inputs(steps, num_envs, seed, dtype=dtype),
             random_state(memory, num_envs, seed),
             starts(steps, num_envs, seed),
-            tolerance=tolerance,
         )
+        smooth = gradients_are_smooth(memory, *sequence)
+        assert_unroll_equals_steps(memory, *sequence, tolerance=tolerance, compare_gradients=smooth)
 
 
 def test_heading_bins_by_hand():

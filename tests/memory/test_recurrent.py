@@ -6,7 +6,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replay import assert_unroll_equals_steps, loop_of_steps, random_inputs, random_state
+from replay import (
+    assert_unroll_equals_steps,
+    gradients_are_smooth,
+    loop_of_steps,
+    random_inputs,
+    random_state,
+)
 
 from egomap.memory.protocol import reset_state
 from egomap.memory.recurrent import GRUCore, LSTMCore, RecurrentMemory, ego_motion_features
@@ -25,13 +31,13 @@ def test_unroll_equals_a_loop_of_steps(cell, steps, num_envs, seed):
     torch.manual_seed(seed)
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-10)):
         memory = RecurrentMemory(cell=cell, hidden_size=16).to(dtype)
-        assert_unroll_equals_steps(
-            memory,
+        sequence = (
             random_inputs(steps, num_envs, seed, dtype=dtype),
             random_state(memory, num_envs, seed),
             starts(steps, num_envs, seed),
-            tolerance=tolerance,
         )
+        smooth = gradients_are_smooth(memory, *sequence)
+        assert_unroll_equals_steps(memory, *sequence, tolerance=tolerance, compare_gradients=smooth)
 
 
 @pytest.mark.parametrize(("core_type", "module"), [(GRUCore, torch.nn.GRU), (LSTMCore, torch.nn.LSTM)])
@@ -137,8 +143,9 @@ def test_negative_features_are_cut_and_depth_and_pose_ignored():
 @pytest.mark.parametrize("cell", CELLS)
 def test_compiled_unroll_is_the_same(cell):
     torch.manual_seed(0)
-    memory = RecurrentMemory(cell=cell, hidden_size=8)
-    inputs, state, episode_start = random_inputs(4, 2, 0), random_state(memory, 2, 0), starts(4, 2, 0)
+    memory = RecurrentMemory(cell=cell, hidden_size=8).double()
+    inputs, state = random_inputs(4, 2, 0, dtype=torch.float64), random_state(memory, 2, 0)
+    episode_start = starts(4, 2, 0)
     expected, _ = memory.unroll(inputs, state, episode_start)
     expected.sum().backward()
     gradients = [p.grad.clone() for p in memory.parameters()]
