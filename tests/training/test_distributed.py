@@ -118,6 +118,38 @@ def test_a_killed_rank(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
     assert int(rows[-1]["decisions"]) == budget
 
 
+def test_who_survives_a_rank_says_so(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
+    """In one sentence, without gloo's own; no torchrun, which would stop it before it has spoken.
+
+    Rank 0 dies, and the store where the ranks found each other with it.
+    """
+    run, port = tmp_path / "run", free_port()
+    arguments = flags(sets["labyrinth"], run, budget=10_000 * 32)
+    together = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    together["TORCHELASTIC_USE_AGENT_STORE"] = "False"
+    group = [
+        subprocess.Popen(
+            [sys.executable, *arguments],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**ENVIRONMENT, **together, "RANK": str(each)},
+            text=True,
+        )
+        for each in range(2)
+    ]
+    try:
+        wait_for_updates(run, 2, group)
+        group[0].kill()
+        said = group[1].communicate(timeout=100)[1]
+    finally:
+        for each in group:
+            each.kill()
+            each.communicate()
+    assert group[1].returncode == 2, said
+    assert said.splitlines()[-1].startswith("egomap: rank 1 has lost another rank, which has ended")
+    assert "gloo" not in said and "Traceback" not in said
+
+
 def boxes(nodes: str, port: int, *arguments: str) -> list[subprocess.Popen[str]]:
     """Two torchruns with one rank each, as on two boxes, that find each other on this one."""
     together = ["--rdzv-backend=c10d", f"--rdzv-endpoint=localhost:{port}", "--rdzv-id=boxes"]

@@ -37,6 +37,22 @@ PATIENCE = timedelta(days=1)
 """The same while rank 0 works alone. If it dies, its connections break at once."""
 
 
+class RankLost(RuntimeError):
+    """Another rank has ended, or cannot be reached."""
+
+
+@contextmanager
+def _peers(rank: int) -> Iterator[None]:
+    """Says in words what gloo says by a line of its source and an address."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise RankLost(
+            f"rank {rank} has lost another rank, which has ended or cannot be reached: see what that rank said, then "
+            "resume the run (torchrun does so by itself with --max-restarts)."
+        ) from error
+
+
 class Ranks(NamedTuple):
     """This process among all of them."""
 
@@ -57,7 +73,8 @@ class Ranks(NamedTuple):
         if self.world_size > 1:
             tensors = [*module.parameters(), *module.buffers()]
             flat = torch.cat([tensor.detach().flatten().to(torch.float64) for tensor in tensors])
-            dist.broadcast(flat, src=0)
+            with _peers(self.rank):
+                dist.broadcast(flat, src=0)
             for tensor, part in zip(tensors, flat.split([t.numel() for t in tensors]), strict=True):
                 tensor.copy_(part.view_as(tensor))
 
@@ -68,7 +85,8 @@ class Ranks(NamedTuple):
             return
         gradients = [p.grad for p in parameters if p.grad is not None]
         flat = torch.cat([gradient.flatten() for gradient in gradients])
-        dist.all_reduce(flat)
+        with _peers(self.rank):
+            dist.all_reduce(flat)
         flat /= self.world_size
         for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
             gradient.copy_(part.view_as(gradient))
@@ -88,7 +106,8 @@ class Ranks(NamedTuple):
         """Sums over the ranks."""
         total = torch.tensor(values, dtype=torch.float64)
         if self.world_size > 1:
-            dist.all_reduce(total)
+            with _peers(self.rank):
+                dist.all_reduce(total)
         return total.tolist()
 
     def any(self, flag: bool) -> bool:
@@ -100,18 +119,21 @@ class Ranks(NamedTuple):
         if self.world_size == 1:
             return [tensor]
         found = [torch.empty_like(tensor) for _ in range(self.world_size)]
-        dist.all_gather(found, tensor)
+        with _peers(self.rank):
+            dist.all_gather(found, tensor)
         return found
 
     def barrier(self) -> None:
         """Wait for all."""
         if self.world_size > 1:
-            dist.barrier()
+            with _peers(self.rank):
+                dist.barrier()
 
     def wait_for_first(self) -> None:
         """Wait for all, however long rank 0 has something to do that the others have not."""
         if self.world_size > 1:
-            dist.monitored_barrier(timeout=PATIENCE)
+            with _peers(self.rank):
+                dist.monitored_barrier(timeout=PATIENCE)
 
 
 def _take_cores(rank: int, ranks: int) -> None:
@@ -165,6 +187,6 @@ def join_ranks() -> Iterator[Ranks]:
     )
     try:
         yield ranks
-        dist.barrier()  # nobody leaves while another still needs the connections
+        ranks.barrier()  # nobody leaves while another still needs the connections
     finally:
         dist.destroy_process_group()
