@@ -13,6 +13,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from egomap.evaluation.statistics import (
     interquartile_mean,
     mean,
+    mean_with_gaps,
     share_of_optimum,
     std_over_seeds,
     stratified_bootstrap,
@@ -116,3 +117,22 @@ def test_share_of_the_optimum() -> None:
 def test_refused(call: object, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         call()  # type: ignore[operator]
+
+
+def test_a_mean_with_gaps() -> None:
+    gap = np.nan
+    found = mean_with_gaps(np.array([[1.0, gap, 3.0], [gap, gap, 5.0]]))
+    assert found is not None
+    value, (low, high) = found
+    assert value == 3.0  # of 1, 3 and 5
+    assert (low, high) == (1.0, 4.0)  # layout 0 alone (some 7 % of the draws), layout 2 alone
+    assert mean_with_gaps(np.array([[gap, gap]])) is None
+
+
+@given(SCORES)
+def test_without_gaps_it_is_the_bootstrap_of_the_mean(scores: np.ndarray) -> None:
+    found = mean_with_gaps(scores, resamples=50)
+    assert found is not None
+    rounding = 1e-12 * (1 + np.abs(scores).max())
+    assert found[0] == pytest.approx(mean(scores), abs=rounding)
+    assert found[1] == pytest.approx(stratified_bootstrap(scores, resamples=50), abs=rounding)

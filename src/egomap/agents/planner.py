@@ -40,8 +40,13 @@ CORNER = 8.0
 """Map units from a corner within which it counts as reached."""
 EXACT = 0.25
 """Map units that a place may differ from what the model said, before the foreseen actions are given up."""
+PLACE = 32
+"""Side of the squares that walls are sorted by."""
 MOST_DECISIONS = 400
 """A future that takes longer is none."""
+LOOK_AGAIN = 4
+"""Decisions of a walk in the model between two searches: as short within 1 % as with a search before each one, at a
+third of the time."""
 
 Box = tuple[float, float, float, float]
 
@@ -74,13 +79,37 @@ class Body(NamedTuple):
     held: int
 
 
+class Walls:
+    """Boxes that stop the player's centre, sorted by place: a decision meets only what is near."""
+
+    def __init__(self, boxes: tuple[Box, ...] = ()) -> None:
+        self._boxes = boxes
+        self._near: dict[tuple[int, int], list[Box]] = {}
+
+    def near(self, x: float, y: float) -> list[Box]:
+        """All boxes within 36 units along both axes (no decision leads farther), and perhaps some more."""
+        place = (int(x // PLACE), int(y // PLACE))
+        found = self._near.get(place)
+        if found is None:
+            left, bottom = place[0] * PLACE - 36, place[1] * PLACE - 36
+            right, top = left + PLACE + 72, bottom + PLACE + 72
+            found = self._near[place] = [
+                box
+                for box in self._boxes
+                if box[0] < right and box[2] > left and box[1] < top and box[3] > bottom
+            ]
+        return found
+
+
+NO_WALLS = Walls()
+
+
 class Course(NamedTuple):
     """One leg as the controller needs it."""
 
     points: tuple[tuple[float, float], ...]
     """Corners of the way, the goal last."""
-    walls: tuple[Box, ...]
-    """Boxes that stop the player's centre."""
+    walls: Walls
     forbidden: tuple[Box, ...]
     """Boxes that it must not enter."""
     half: float
@@ -91,18 +120,19 @@ def move(body: Body, action: int, course: Course, frame_skip: int) -> tuple[Body
     """The body after one decision, and whether the goal was touched."""
     x, y, vx, vy, heading, held = body
     turn, push, half = TURN_OF[action], THRUST * PUSH_OF[action], course.half
-    goal, touched = course.points[-1], False
-    # What can be met in one decision is near.
-    walls = [box for box in course.walls if box[0] - 36 < x < box[2] + 36 and box[1] - 36 < y < box[3] + 36]
+    (goal_x, goal_y), touched = course.points[-1], False
+    walls = course.walls.near(x, y)
+    push_x, push_y = push * math.cos(heading), push * math.sin(heading)
     for _ in range(frame_skip):
         if turn:
             held += 1
             heading += turn * (SLOW_TURN if held <= SLOW_TURN_TICS else 2 * SLOW_TURN)
+            if push:
+                push_x, push_y = push * math.cos(heading), push * math.sin(heading)
         else:
             held = 0
-        if push:
-            vx += push * math.cos(heading)
-            vy += push * math.sin(heading)
+        vx += push_x
+        vy += push_y
         new_x, new_y = x + vx, y + vy
         if abs(new_x) > half:
             new_x, vx = math.copysign(half, new_x), 0.0
@@ -117,7 +147,7 @@ def move(body: Body, action: int, course: Course, frame_skip: int) -> tuple[Body
         x, y = new_x, new_y
         vx *= FRICTION
         vy *= FRICTION
-        touched = touched or _touches(x, y, goal)
+        touched = touched or (abs(x - goal_x) < REACH and abs(y - goal_y) < REACH)
     return Body(x, y, vx, vy, heading, min(held, SLOW_TURN_TICS)), touched
 
 
@@ -166,8 +196,18 @@ def harmless(body: Body, action: int, forbidden: tuple[Box, ...], frame_skip: in
     """Whether the player, after this action, could still let itself coast to a stop past no forbidden box."""
     if not forbidden:
         return True
+    # Whatever it does, it comes no farther than this along each axis, and most boxes lie beyond.
+    x, y, push = body.x, body.y, frame_skip * THRUST
+    across, along = (abs(body.vx) + push) * COAST, (abs(body.vy) + push) * COAST
+    near = [
+        box
+        for box in forbidden
+        if box[0] - across < x < box[2] + across and box[1] - along < y < box[3] + along
+    ]
+    if not near:
+        return True
     free, _ = move(body, action, OPEN, frame_skip)
-    for box in forbidden:
+    for box in near:
         if crosses(body.x, body.y, free.x - body.x, free.y - body.y, box):
             return False
         if crosses(free.x, free.y, free.vx * COAST, free.vy * COAST, box):
@@ -175,7 +215,7 @@ def harmless(body: Body, action: int, forbidden: tuple[Box, ...], frame_skip: in
     return True
 
 
-OPEN = Course(((math.inf, math.inf),), (), (), math.inf)
+OPEN = Course(((math.inf, math.inf),), NO_WALLS, (), math.inf)
 
 
 def control(body: Body, course: Course, segment: int, habit: Habit, frame_skip: int) -> int:
@@ -245,13 +285,32 @@ class Route:
         self._expected, _ = move(body, action, self._course, self._frame_skip)
         return action
 
+    def decisions_to(self, leg: int, body: Body) -> int | None:
+        """How many decisions the planner takes from `body` to goal `leg` in the model; None if it finds no way."""
+        self._leg = leg
+        try:
+            self._set_course(body)
+        except ValueError:  # somebody stands where no way begins
+            return None
+        for decision in range(MOST_DECISIONS):
+            self._segment = advance(body.x, body.y, self._course, self._segment)
+            if decision % LOOK_AGAIN == 0:
+                self._future = self._best(body, self._course)
+            if not self._future:
+                return None
+            action, *self._future = self._future
+            body, touched = move(body, action, self._course, self._frame_skip)
+            if touched:
+                return decision + 1
+        return None
+
     def _set_course(self, body: Body) -> None:
         layout, leg = self._layout, self._leg
         self._goal = layout.center(layout.goals[leg])
         ahead = plan_leg(layout, leg, (body.x, body.y))
         self._course = Course(
             (*ahead.points, self._goal),
-            _boxes(solid_boxes(layout, leg)),
+            Walls(_boxes(solid_boxes(layout, leg))),
             _boxes(forbidden_boxes(layout, leg, ahead.clearance.items)),
             layout.size * layout.cell / 2 - PLAYER_RADIUS,
         )

@@ -21,6 +21,7 @@ from egomap.config import require
 from egomap.envs.episodes import Episode
 from egomap.evaluation.network import NetworkPlayer
 from egomap.evaluation.runner import EpisodeResult, Playground, play
+from egomap.evaluation.tracks import NOBODY, Watcher
 from egomap.memory.lesions import Key, Part, Replacement, Tap, lesioned_parts
 from egomap.memory.protocol import MemoryState
 
@@ -44,6 +45,7 @@ def play_lesions(
     seed: int = 0,
     deterministic: bool = False,
     bar: Bar | None = None,
+    watcher: Watcher = NOBODY,
 ) -> dict[str, list[EpisodeResult]]:
     """Play all episodes of `env` intact, and once more with each lesion.
 
@@ -55,6 +57,7 @@ def play_lesions(
         seed: Fixes the episodes and the agent's draws.
         deterministic: The most probable actions instead of sampled ones.
         bar: Opened for every play.
+        watcher: Who records the legs; a `Recorder` of `env`.
 
     Returns:
         The episodes of "intact" and of each lesion, in the same order.
@@ -75,7 +78,7 @@ def play_lesions(
     def played(name: str, surgery: Surgery) -> list[EpisodeResult]:
         player = NetworkPlayer(agent, env.num_envs, deterministic=deterministic, surgery=surgery)
         with surgery, bar(name) as progress:
-            return play(env, player, seed=seed, progress=progress)
+            return play(env, player, seed=seed, progress=progress, watcher=watcher)
 
     parts = {name: part for lesion in lesions for name, part in lesioned_parts(memory, lesion).items()}
     results = {INTACT: played(INTACT, Surgery(memory, parts, env.num_envs, record.keep))}

@@ -16,6 +16,8 @@ from egomap.agents.scripted import ScriptedAgent
 from egomap.envs.episodes import Episode
 from egomap.envs.vector import Arrays, DoomVectorEnv
 from egomap.envs.worlds import World
+from egomap.evaluation.legs import Leg
+from egomap.evaluation.tracks import NOBODY, Watcher
 
 
 class EpisodeResult(NamedTuple):
@@ -31,6 +33,8 @@ class EpisodeResult(NamedTuple):
     success: bool
     decisions: int
     timed_out: bool
+    legs: tuple[Leg, ...] | None = None
+    """The ways to its goals; None if nobody has recorded them."""
 
 
 class Playground(Protocol):
@@ -113,6 +117,7 @@ def play(
     *,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
+    watcher: Watcher = NOBODY,
 ) -> list[EpisodeResult]:
     """Play all episodes of `env`.
 
@@ -121,6 +126,7 @@ def play(
         player: Who plays.
         seed: Fixes the episodes and the player's random choices.
         progress: Called with (episodes done, episodes in all).
+        watcher: Who records the legs; a `Recorder` of `env`.
     """
     observation, _ = env.reset(seed=seed)
     total = env.episodes_in_all
@@ -130,8 +136,12 @@ def play(
         for index in np.flatnonzero(began & ~env.idle).tolist():
             episode = env.episode(index)
             player.begin(index, env.worlds[episode.layout], episode)
-        actions = player.act(observation, ~env.idle)
+            watcher.begin(index, env.worlds[episode.layout], episode)
+        playing = ~env.idle
+        actions = player.act(observation, playing)
+        watcher.deciding(playing)
         observation, rewards, terminated, truncated, infos = env.step(actions)
+        watcher.paid(playing, rewards)
         if isinstance(player, Listener):
             player.hear(rewards)
         began = terminated | truncated
@@ -139,7 +149,9 @@ def play(
             final = infos["final_info"]
             if final["interrupted"][index]:
                 continue  # its engine died; the episode has begun anew
-            results.append(_result(final, index, timed_out=bool(truncated[index])))
+            timed_out = bool(truncated[index])
+            legs = watcher.legs(index, timed_out=timed_out)
+            results.append(_result(final, index, timed_out=timed_out)._replace(legs=legs))
             if progress is not None:
                 progress(len(results), total)
     return sorted(results, key=lambda result: (result.layout, result.repeat))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from egomap.config import require
+from egomap.evaluation.leg_scores import leg_rows
 from egomap.evaluation.runner import EpisodeResult
 from egomap.evaluation.statistics import (
     interquartile_mean,
@@ -52,9 +53,17 @@ def layout_scores(
                 "share_of_optimum": None
                 if optimum is None
                 else [share_of_optimum(e.success, e.decisions, optimum.decisions) for e in played],
+                **_legs(played),
             }
         )
     return entries
+
+
+def _legs(played: Sequence[EpisodeResult]) -> dict[str, Any]:
+    """The legs of each episode, where they were recorded."""
+    if any(episode.legs is None for episode in played):
+        return {}
+    return {"legs": [[leg.to_json() for leg in episode.legs or ()] for episode in played]}
 
 
 def summarise(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
@@ -83,6 +92,7 @@ def summarise(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
         "median_decisions_to_success": float(np.median(solved)) if solved else None,
         "share_of_optimum": float(np.mean(shares)) if shares else None,
         "layouts_with_optimum": len(shares) // len(runs),
+        **({"legs": legs} if (legs := leg_rows(runs)) else {}),
     }
 
 

@@ -73,6 +73,31 @@ def stratified_bootstrap(
     return float(low), float(high)
 
 
+def mean_with_gaps(
+    scores: np.ndarray, *, confidence: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
+) -> tuple[float, tuple[float, float]] | None:
+    """Mean of the scores that exist, and its percentile interval under another draw of layouts; None if none do.
+
+    The draws are those of `stratified_bootstrap`; a resample in which nothing exists is left out.
+
+    Args:
+        scores: (S, L), NaN where a run has no score in a layout.
+        confidence: Share of the resamples within the interval.
+        resamples: How many.
+        seed: The same seed gives the same interval.
+    """
+    scores = np.asarray(scores, dtype=np.float64)
+    known = np.isfinite(scores)
+    if not known.any():
+        return None
+    sums, counts = np.where(known, scores, 0.0).sum(axis=0), known.sum(axis=0)
+    draws = np.random.default_rng(seed).integers(len(sums), size=(resamples, len(sums)))
+    drawn = counts[draws].sum(axis=1)
+    values = sums[draws].sum(axis=1)[drawn > 0] / drawn[drawn > 0]
+    low, high = np.quantile(values, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(sums.sum() / counts.sum()), (float(low), float(high))
+
+
 def share_of_optimum(success: bool, decisions: int, optimum: float) -> float:
     """Path efficiency of one episode, 0 to 1: the planner's decisions over the agent's; 0 if it was not solved.
 

@@ -57,10 +57,50 @@ def print_evaluations(answer: Mapping[str, Any]) -> None:
             "agent",
             [(f"{g['agent']}, {len(g['runs'])} seeds", g) for g in groups],
         )
-    _print_lesions(
-        [(name, one) for name, one in rows if "lesions" in one]
-        + [(f"{g['agent']}, {len(g['runs'])} seeds", g) for g in groups if "lesions" in g]
-    )
+    everybody = rows + [(f"{g['agent']}, {len(g['runs'])} seeds", g) for g in groups]
+    _print_legs(everybody)
+    _print_lesions([(name, one) for name, one in everybody if "lesions" in one])
+
+
+def _print_legs(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    noisy = any(row["noise"] for _, row in rows)
+    heads = ["agent or run", *(["noise"] if noisy else []), "leg", "finished", "decisions", "optimum"]
+    heads += ["efficiency", "95 % interval", "revisited"]
+    many = any(len(row["summary"].get("legs", ())) > 2 for _, row in rows)
+    heads += ["since seen", "detour"] if many else []
+    console = Console()
+    padding = (0, 1) if console.width >= 100 else (0, 0)
+    table = Table(title="legs", title_justify="left", padding=padding)
+    for head in heads:
+        table.add_column(head, overflow="fold")
+    for name, row in rows:
+        lesioned = [(f"{name} without {each['lesion']}", each["summary"]) for each in row.get("lesions", ())]
+        for who, summary in [(name, row["summary"]), *lesioned]:
+            for leg in summary.get("legs", ()):
+                table.add_row(
+                    who, *([f"{row['noise']:g}"] if noisy else []), *leg_cells(leg)[: 9 if many else 7]
+                )
+    if table.row_count:
+        console.print(table)
+
+
+def leg_cells(leg: Mapping[str, Any]) -> list[str]:
+    """What a table tells of a leg: its goal, finished, decisions, optimum, efficiency, interval, the rest."""
+    interval = leg["interval_95"]
+    return [
+        f"{leg['leg']} {leg['goal']}",
+        f"{leg['finished']} of {leg['in_time']}",
+        _figure(leg["decisions"], ".0f"),
+        _figure(leg["optimum"], ".0f"),
+        _figure(leg["efficiency"], ".3f"),
+        "-" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
+        _figure(leg["revisited"], ".0%"),
+        _figure(leg["since_seen"], ".0f"),
+        _figure(leg["detour"], ".2f"),
+    ]
 
 
 def _print_lesions(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> None:

@@ -22,6 +22,7 @@ from egomap.evaluation.explorer import ExplorerPlayer
 from egomap.evaluation.lesions import INTACT, play_lesions, replacements
 from egomap.evaluation.runner import EpisodeResult, Player, ScriptedPlayer, play
 from egomap.evaluation.scores import layout_scores, summarise
+from egomap.evaluation.tracks import Recorder
 from egomap.evaluation.worth import Scores, lesion_entry, lesions_of_group
 from egomap.experiments.optimum import Bar, optima
 from egomap.experiments.question import Question, parse_levels
@@ -238,7 +239,9 @@ def _play(one: Contestant, level: float, question: Question, bar: Bar) -> dict[s
     try:
         if one.agent is None:
             with bar(title) as progress:
-                return {INTACT: play(env, _scripted(one.kind, env), seed=question.seed, progress=progress)}
+                player = _scripted(one.kind, env)
+                found = play(env, player, seed=question.seed, progress=progress, watcher=Recorder(env))
+                return {INTACT: found}
         with torch_threads(1):  # a pool of threads would fight the engines for the cores
             return play_lesions(
                 env,
@@ -248,6 +251,7 @@ def _play(one: Contestant, level: float, question: Question, bar: Bar) -> dict[s
                 seed=question.seed,
                 deterministic=question.argmax,
                 bar=lambda name: bar(title if name == INTACT else f"{title} without {name}"),
+                watcher=Recorder(env),
             )
     finally:
         env.close()

@@ -157,6 +157,12 @@ def shortest_way(start: Point, goal: Point, boxes: np.ndarray, *, half: float) -
     return None if order is None else [(float(x), float(y)) for x, y in nodes[order]]
 
 
+def in_sight(here: Point, places: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+    """(P,) whether the straight line from `here` to each of `places` (P, 2) enters no box."""
+    enter, leave = _crossing(np.array(here), places, boxes)
+    return np.asarray(~(enter < leave).any(axis=1))
+
+
 def _until_touched(points: list[Point], distance: float) -> list[Point]:
     """`points` up to where the last of them, the goal, is as near as `distance` along both axes."""
     box = _boxes(points[-1:], distance)

@@ -26,7 +26,7 @@ from egomap.agents.explorer.grid import (
     travel,
     walkable,
 )
-from egomap.agents.planner import TURN_OF, Body, Box, Course, Habit, control, move, observed
+from egomap.agents.planner import NO_WALLS, OPEN, TURN_OF, Body, Box, Course, Habit, control, move, observed
 from egomap.config import Camera
 
 HABIT = Habit(lookahead=1e9, turn_first=math.radians(50), straight=math.radians(4))
@@ -125,12 +125,11 @@ class Walker:
     def steer(self, point: tuple[float, float], forbidden: tuple[Box, ...] = ()) -> int:
         """The action that leads straight to a point."""
         body = self.body
-        course = Course(((body.x, body.y), point), (), forbidden, math.inf)
+        course = Course(((body.x, body.y), point), NO_WALLS, forbidden, math.inf)
         return self.took(control(body, course, 0, HABIT, self._frame_skip))
 
     def took(self, action: int) -> int:
         """Be told of the action that is taken from here; returns it."""
-        open_ground = Course(((math.inf, math.inf),), (), (), math.inf)
         self._turning = TURN_OF[action]
-        self._expected, _ = move(self.body, action, open_ground, self._frame_skip)
+        self._expected, _ = move(self.body, action, OPEN, self._frame_skip)
         return action

@@ -1,0 +1,90 @@
+"""Record where players go, so that their legs can be told.
+
+What comes in: a vector environment and, from the runner, what happens in it. What goes out: the legs of each episode
+when it ends (`egomap.evaluation.legs`). It costs an append for each decision, and some milliseconds for each leg.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from egomap.envs.episodes import Episode
+from egomap.envs.vector import DoomVectorEnv
+from egomap.envs.worlds import World
+from egomap.evaluation.legs import Leg, Track, legs_of
+
+
+class Watcher(Protocol):
+    """Whoever is told by the runner what happens in N environments."""
+
+    def begin(self, index: int, world: World, episode: Episode) -> None:
+        """Environment `index` begins an episode."""
+        ...
+
+    def deciding(self, playing: np.ndarray) -> None:
+        """A decision is about to be made in all that are `playing`."""
+        ...
+
+    def paid(self, playing: np.ndarray, rewards: np.ndarray) -> None:
+        """What it paid; where an episode has ended, the environment is in the next one already."""
+        ...
+
+    def legs(self, index: int, *, timed_out: bool) -> tuple[Leg, ...] | None:
+        """The legs of the episode that has just ended; None if they cannot be told."""
+        ...
+
+
+class Nobody:
+    """Watches nothing, and knows of no legs."""
+
+    def begin(self, index: int, world: World, episode: Episode) -> None:
+        """Ignored."""
+
+    def deciding(self, playing: np.ndarray) -> None:
+        """Ignored."""
+
+    def paid(self, playing: np.ndarray, rewards: np.ndarray) -> None:
+        """Ignored."""
+
+    def legs(self, index: int, *, timed_out: bool) -> tuple[Leg, ...] | None:
+        """None."""
+        return None
+
+
+NOBODY = Nobody()
+
+
+class Recorder:
+    """Watches a `DoomVectorEnv`; files that come without a layout have no legs."""
+
+    def __init__(self, env: DoomVectorEnv) -> None:
+        self._env = env
+        self._worlds: list[World | None] = [None] * env.num_envs
+        self._poses: list[list[np.ndarray]] = [[] for _ in range(env.num_envs)]
+        self._rewards: list[list[float]] = [[] for _ in range(env.num_envs)]
+
+    def begin(self, index: int, world: World, episode: Episode) -> None:
+        """Begin a new track."""
+        self._worlds[index] = world
+        self._poses[index], self._rewards[index] = [], []
+
+    def deciding(self, playing: np.ndarray) -> None:
+        """Note where everybody is."""
+        for index in np.flatnonzero(playing).tolist():
+            self._poses[index].append(self._env.true_pose(index))
+
+    def paid(self, playing: np.ndarray, rewards: np.ndarray) -> None:
+        """Note the rewards."""
+        for index in np.flatnonzero(playing).tolist():
+            self._rewards[index].append(float(rewards[index]))
+
+    def legs(self, index: int, *, timed_out: bool) -> tuple[Leg, ...] | None:
+        """The legs of the track that is complete now."""
+        world = self._worlds[index]
+        if world is None or world.layout is None:
+            return None
+        poses, rewards = np.array(self._poses[index]), np.array(self._rewards[index])
+        track = Track(world.layout, poses, rewards, timed_out)
+        return legs_of(track, self._env.camera, frame_skip=self._env.settings.frame_skip)
