@@ -93,6 +93,22 @@ def test_killed_and_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[s
     plan = capsys.readouterr().out
     assert plan.count("finished") == 2 and "0 s at most" in plan
 
+    # With lesions: what was learned is scored once more, and nothing is learned.
+    lesioned = [*arguments(tmp_path)[:-1], str(tmp_path / "lesioned"), "--lesions"]
+    assert main([*lesioned, "hiden"]) == 2
+    assert "has no part 'hiden' that can be lesioned; it has hidden, all." in capsys.readouterr().err
+    assert main([*lesioned, "hidden", "all"]) == 0
+    table = capsys.readouterr().out
+    new = times(runs, "*/**/*.*").items() - everything.items()
+    assert {Path(name).name for name, _ in new if not name.startswith("logs")} == {
+        "final-test-2-k1-without-hidden-all.json"
+    }
+    found = json.loads((tmp_path / "lesioned" / "results.json").read_text())
+    assert "lesions" not in found["rows"][0]
+    assert [each["lesion"] for each in found["rows"][1]["lesions"]] == ["hidden", "all"]
+    assert found["command"].endswith("--lesions hidden all --tasks labyrinth --agents random gru")
+    assert "| labyrinth | 3 x 3 | GRU | hidden | zero |" in table
+
     # Other options do not replace the table, and other settings do not go on with a run.
     other = [*arguments(tmp_path), "--seeds", "2"]
     assert main(other) == 2

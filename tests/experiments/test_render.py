@@ -92,6 +92,41 @@ def test_markdown_has_ours_the_papers_and_both_budgets() -> None:
     assert lines[3].split(" | ")[4:10] == ["-", "-", "-", "-", "-", "0.706 ± 0.020"]
 
 
+def test_tables_of_legs_and_lesions_where_there_are_any() -> None:
+    assert "Legs" not in table(data()) and "worth" not in table(data())
+    found = data()
+    egomap = found["rows"][2]
+    leg = {"finished": 50, "in_time": 64, "decisions": 120.4, "optimum": 35.0, "efficiency": 0.4}
+    leg |= {"interval_95": [0.35, 0.45], "revisited": 0.31, "since_seen": 90.0, "detour": 1.4}
+    intact = [{"leg": 1, "goal": "red pillar", **leg}, {"leg": 2, "goal": "green pillar", **leg}]
+    egomap["ours"]["test"] = {**egomap["ours"]["test"], "legs": intact}
+    lost = {**intact[1], "efficiency": 0.1}
+    egomap["lesions"] = [
+        {
+            "lesion": "all",
+            "by": {"map": "zero", "context": "mean"},
+            "summary": {**summary(0.3, low=0.2, high=0.4, success=0.3), "legs": [intact[0], lost]},
+            "worth": {"mean_return": 0.2, "interval_95": [0.12, 0.28]},
+        },
+        {
+            "lesion": "hidden",
+            "by": {"hidden": "zero"},
+            "summary": {**summary(-0.1, low=-0.2, high=0.0, success=0.0), "legs": [intact[0]]},
+            "worth": {"mean_return": 0.6, "interval_95": [0.5, 0.7]},
+        },
+    ]
+    lines = table(found).splitlines()
+    where = "| labyrinth | 9 x 9 | EgoMap |"
+    assert f"{where} 2 green pillar | 50 of 64 | 120 | 35 | 0.400 | 0.350 to 0.450 | 31% |" in lines
+    assert f"{where} all | zero, mean | 0.500 | 0.300 | +0.200 | +0.120 to +0.280 | 0.400 | 0.100 |" in lines
+    # Nobody began a leg back without its hidden state.
+    assert f"{where} hidden | zero | 0.500 | -0.100 | +0.600 | +0.500 to +0.700 | 0.400 | - |" in lines
+    heads = [line for line in lines if line.startswith("| task")]
+    assert len(heads) == 3 and all(
+        lines[lines.index(head) + 1].count("|") == head.count("|") for head in heads
+    )
+
+
 def test_csv() -> None:
     rows = list(csv.DictReader(io.StringIO(table_csv(data()))))
     assert [row["agent"] for row in rows] == ["Random", "GRU", "EgoMap", "Neural Map", "Planner"]

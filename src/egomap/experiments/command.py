@@ -50,6 +50,8 @@ class Campaign(ABC):
     """How often each layout is played for the table."""
     evaluate_every: float | None = None
     """Decisions between the evaluations of a curve (default: a tenth of the budget, but at least 1e5)."""
+    lesions: tuple[str, ...] = ()
+    """Also play held-out mazes with these parts of the memory replaced: names, several joined by "+", or all."""
     runs: Path = Scale.runs
     """Folder of the run folders; experiments share their runs, and what is finished there is not run again."""
     out: Path | None = None
@@ -90,6 +92,7 @@ class Campaign(ABC):
                 None if self.evaluate_every is None else require_whole(self.evaluate_every, "evaluate-every")
             ),
             runs=self.runs,
+            lesions=self.lesions,
         ).validate()
 
     def run(self) -> int:
@@ -100,8 +103,9 @@ class Campaign(ABC):
         jobs = sorted({job: None for row in rows for job in row.jobs}, key=lambda job: job.seed)
         out = self.out or Path("out") / self.experiment
         self._require_place(out)
-        from egomap.experiments.state import check
+        from egomap.experiments.state import check, require_lesions
 
+        require_lesions(jobs)
         for job in jobs:
             check(job)
         at_once = self.jobs or min(len(usable_cores()), len(jobs))
@@ -174,7 +178,9 @@ class Campaign(ABC):
             value = getattr(self, name)
             if value != default:
                 words += [f"--{name.replace('_', '-')}", _plain(value)]
-        for name, values in self.chosen().items():
+        for name, values in (("lesions", self.lesions), *self.chosen().items()):
+            if not values:
+                continue
             words += [f"--{name}", *values]
         return " ".join(words)
 

@@ -27,7 +27,7 @@ from egomap.evaluation.worth import Scores, lesion_entry, lesions_of_group
 from egomap.experiments.optimum import Bar, optima
 from egomap.experiments.question import Question, parse_levels
 from egomap.kinds import KINDS
-from egomap.memory.lesions import ALL, TOGETHER, lesioned_parts, parts_of
+from egomap.memory.lesions import lesioned_parts, parts_of, possible
 from egomap.rl.threads import torch_threads
 from egomap.scenarios.layout import canonical, sha256
 from egomap.training.files import read_versioned, write_whole
@@ -59,14 +59,7 @@ class Contestant:
 
     def lesions(self, question: Question) -> list[str]:
         """Those of the lesions asked for that its memory has; none without a network."""
-        if self.agent is None:
-            return []
-        named = parts_of(self.agent.memory)
-        return [
-            lesion
-            for lesion in question.lesions
-            if named and (lesion == ALL or set(lesion.split(TOGETHER)) <= set(named))
-        ]
+        return [] if self.agent is None else possible(self.agent.memory, question.lesions)
 
 
 def contestants(

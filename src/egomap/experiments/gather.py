@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from egomap.evaluation.scores import summarise
+from egomap.evaluation.worth import lesions_of_group
 from egomap.experiments.paper import Value
 from egomap.experiments.plan import Job, Row, Scale, settings_digest
 from egomap.experiments.state import SPLITS, curve, progress, scores, training_curve
@@ -52,7 +53,14 @@ def _row(row: Row, scale: Scale, paper_frames: int) -> dict[str, Any]:
         "paper": {"train": _value(row.paper_train), "test": _value(row.paper_test)},
         "curves": [curve(job) for job in row.jobs] if learns else None,
         "training": [training_curve(job) for job in row.jobs] if learns else None,
+        **({"lesions": lesions} if (lesions := _lesions(row.jobs)) else {}),
     }
+
+
+def _lesions(jobs: Sequence[Job]) -> list[dict[str, Any]]:
+    """What parts of the memory are worth, over the seeds that are finished."""
+    done = [found for job in jobs if (found := scores(job, "test")) is not None]
+    return lesions_of_group(done) if done else []
 
 
 def _summary(jobs: Sequence[Job], split: str) -> dict[str, Any] | None:

@@ -52,6 +52,8 @@ class Scale:
     evaluate_every: int | None = None
     """Decisions between evaluations during training; None: ten at most, and not too near to each other."""
     runs: Path = Path("runs/reproduce")
+    lesions: tuple[str, ...] = ()
+    """Held-out mazes are also played with these parts of the memory replaced."""
 
     def validate(self) -> Scale:
         """Return self, or raise a ValueError that says which value is out of range."""
@@ -66,6 +68,7 @@ class Scale:
             require(value >= 1, f"{name} must be 1 or more; got {value}.")
         every = self.evaluate_every
         require(every is None or every >= 0, f"evaluate-every must be 0 or more; got {every}.")
+        require(len(set(self.lesions)) == len(self.lesions), "a lesion is given twice.")
         require(self.first_seed >= 0, f"first-seed must be 0 or more; got {self.first_seed}.")
         return self
 
@@ -127,8 +130,15 @@ class Job:
     def scores(self, split: str) -> Path:
         """The evaluation of the finished agent on a split."""
         layouts = self.scale.train_layouts if split == "train" else self.scale.test
-        name = f"final-{split}-{layouts}-k{self.scale.episodes_per_layout}.json"
-        return self.folder / "evaluation" / name if self.config is not None else self.folder / name
+        name = f"final-{split}-{layouts}-k{self.scale.episodes_per_layout}"
+        if self.config is None:
+            return self.folder / f"{name}.json"
+        lesions = "".join(f"-{lesion}" for lesion in self.lesions(split))
+        return self.folder / "evaluation" / f"{name}{lesions and '-without'}{lesions}.json"
+
+    def lesions(self, split: str) -> tuple[str, ...]:
+        """What is asked for in the evaluation on a split, whether its memory has it or not."""
+        return self.scale.lesions if split == "test" and self.config is not None else ()
 
 
 @dataclass(frozen=True)
@@ -278,15 +288,16 @@ def _changes(settings: MapSettings, default: MapSettings) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value != getattr(default, name)}
 
 
-def evaluate_command(job: Job, split: str) -> list[str]:
-    """The arguments of `egomap` that score this job's agent on a split."""
+def evaluate_command(job: Job, split: str, lesions: Sequence[str] = ()) -> list[str]:
+    """The arguments of `egomap` that score this job's agent on a split, with lesions that its memory has."""
     scale, scenario = job.scale, job.scenario
     layouts = ["--layouts", str(scale.train_layouts)] if split == "train" else []
     common = ["--split", split, "--episodes-per-layout", str(scale.episodes_per_layout), *layouts]
     out = ["--out", str(job.scores(split))]
     if job.config is not None:
         # The same episodes for every run; the agents' seeds are in their training.
-        return ["evaluate", str(job.folder), *common, "--seed", "0", *out]
+        lesioned = ["--lesion", *lesions] if lesions else []
+        return ["evaluate", str(job.folder), *common, "--seed", "0", *lesioned, *out]
     place = (
         ["--scenarios", str(scale.set_folder(scenario))]
         if scale.own_sets

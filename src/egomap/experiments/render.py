@@ -10,6 +10,7 @@ import io
 from typing import Any
 
 from egomap.config import FRAME_SKIP
+from egomap.experiments.render_memory import legs_table, lesions_table
 
 MISSING = "-"
 
@@ -26,7 +27,7 @@ def table(data: dict[str, Any]) -> str:
     heads += ["95 % interval", "IQM", "test, paper", "solved", "share of optimum"]
     lines += [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     lines += [f"| {' | '.join(_cells(row, data))} |" for row in data["rows"]]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *legs_table(data), *lesions_table(data)]) + "\n"
 
 
 def budgets(data: dict[str, Any]) -> str:

@@ -120,7 +120,8 @@ def seconds_left(job: Job, known: dict[str, Speed]) -> float:
     for split in SPLITS:
         if not job.scores(split).exists():
             layouts = scale.test if split == "test" else scale.train_layouts
-            total += speed.start + layouts * k * EPISODE / speed.playing
+            plays = 1 + len(job.lesions(split))
+            total += speed.start + plays * layouts * k * EPISODE / speed.playing
     if job.config is not None and not trained(job):
         left = max(job.config.budget - progress(job).decisions, 0)
         evaluations = math.ceil(left / scale.spacing) if scale.spacing else 1

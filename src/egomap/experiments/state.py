@@ -7,11 +7,19 @@ was. So a campaign can be killed at any moment, and the next one knows what is l
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from egomap.config import require
+import torch
+
+from egomap.agents.agent import build_agent
+from egomap.config import AgentConfig, EnvSettings, require
+from egomap.envs.rendering import render_mode
 from egomap.experiments.evaluate import read_evaluation
 from egomap.experiments.plan import Job, evaluate_command, train_command
+from egomap.memory.lesions import lesioned_parts, possible
+from egomap.memory.protocol import Memory
 from egomap.training.checkpoint import checkpoints
 from egomap.training.metrics import COLUMNS, read_metrics
 from egomap.training.run import open_run
@@ -59,8 +67,33 @@ def next_command(job: Job) -> list[str] | None:
         return train_command(job)
     for split in SPLITS:
         if not job.scores(split).exists():
-            return evaluate_command(job, split)
+            return evaluate_command(job, split, lesions_of(job, split))
     return None
+
+
+def lesions_of(job: Job, split: str) -> list[str]:
+    """Those of the lesions asked for that the job's memory has."""
+    asked = job.lesions(split)
+    return possible(_memory(job.config.agent), asked) if asked and job.config is not None else []
+
+
+@lru_cache
+def _memory(config: AgentConfig) -> Memory:
+    """A memory of these settings, to be asked for its parts."""
+    with torch.random.fork_rng(devices=[]):
+        camera = render_mode(EnvSettings.rendering).observation_camera
+        return build_agent(config, camera, extent=1000.0).memory
+
+
+def require_lesions(jobs: Sequence[Job]) -> None:
+    """A ValueError unless somebody has each part that is to be lesioned, or it was misspelt."""
+    learners = [job for job in jobs if job.config is not None]
+    wanted = next(iter(jobs)).scale.lesions
+    require(bool(learners) or not wanted, "lesions are of a memory, and nobody here has one.")
+    for lesion in wanted:
+        if not any(lesion in lesions_of(job, "test") for job in learners):
+            assert learners[0].config is not None
+            lesioned_parts(_memory(learners[0].config.agent), lesion)  # its sentence says what there is
 
 
 def progress(job: Job) -> Progress:

@@ -8,7 +8,7 @@ memory hands it over). Without a tap nothing of this runs. What replaces a part 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from torch import Tensor, nn
@@ -67,6 +67,12 @@ def lesioned_parts(memory: object, lesion: str) -> dict[str, Part]:
             known = ", ".join((*named, ALL))
             raise ValueError(f"{kind} has no part {name!r} that can be lesioned; it has {known}.")
     return {name: named[name] for name in wanted}
+
+
+def possible(memory: object, lesions: Iterable[str]) -> list[str]:
+    """Those of the lesions whose parts a memory has."""
+    named = set(parts_of(memory))
+    return [each for each in lesions if named and (each == ALL or set(each.split(TOGETHER)) <= named)]
 
 
 class Tap:
