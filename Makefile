@@ -4,7 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup train test lint format bench docs clean
+# More options of `egomap train` for make train, e.g. TRAIN_FLAGS="--size 3 --budget 4096".
+TRAIN_FLAGS ?=
+
+.PHONY: setup train test test-isa check-wheel lint format bench docs clean
 
 setup: $(STAMP)
 
@@ -13,10 +16,18 @@ $(STAMP): pyproject.toml tools/setup_env.py
 	@touch $(STAMP)
 
 train: setup
-	$(BIN)/egomap train --preset quick --run runs/quick --auto-resume
+	$(BIN)/egomap train --preset quick --run runs/quick --auto-resume $(TRAIN_FLAGS)
 
 test: setup
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+
+# The tests that compare floats, as older processors would compute them.
+test-isa: setup
+	$(BIN)/python tools/test_isa.py -n auto --maxprocesses 4 --dist loadfile
+
+# A fresh clone, and the wheel without a checkout; in a temporary folder.
+check-wheel:
+	$(PYTHON) tools/check_wheel.py
 
 lint: setup
 	$(BIN)/ruff check .

@@ -127,6 +127,7 @@ class TestMake:
         [
             ("train", "/bin/egomap "),
             ("test", "/bin/python -m pytest"),
+            ("test-isa", "/bin/python tools/test_isa.py"),
             ("lint", "/bin/mypy"),
             ("bench", "/bin/egomap bench"),
             ("docs", "/bin/mkdocs build --strict"),
@@ -145,7 +146,21 @@ def test_ci_runs_lint_and_every_test() -> None:
     assert run("bash", "-n", script).returncode == 0
     lines = script.read_text().splitlines()
     assert lines[1] == "set -euo pipefail", "a failing step must fail the run"
-    assert [line for line in lines if line.startswith("make ")] == ["make lint", "make test"]
+    assert [line for line in lines if line.startswith("make ")] == [
+        "make lint",
+        "make test",
+        "make test-isa",
+        "make check-wheel",
+    ]
+
+
+def test_the_numeric_core_is_where_it_is_said_to_be() -> None:
+    """A renamed test would be taken along again without a word, and a renamed folder left out."""
+    tool = runpy.run_path(str(PROJECT / "tools" / "test_isa.py"))
+    assert all((PROJECT / "tests" / folder).is_dir() for folder in tool["CORE"])
+    for path, _, name in (test.partition("::") for test in tool["ENGINES"]):
+        assert f"def {name}" in (PROJECT / "tests" / path).read_text()
+    assert len(tool["SETS"]) == 3 and {threads for _, threads, _ in tool["SETS"].values()} == {1, 2}
 
 
 def test_one_version() -> None:
