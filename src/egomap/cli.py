@@ -358,7 +358,7 @@ def _show_off(path: Path, config: TrainConfig) -> None:
     agent, _, _ = load_agent(path)
     for name in ("random", config.agent.kind, "planner"):
         env = DoomVectorEnv(
-            16,
+            min(16, len(worlds)),
             worlds=worlds,
             rendering=config.env.rendering,
             frame_skip=config.env.frame_skip,
