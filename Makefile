@@ -3,11 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Files in the order of tests/conftest.py, each in one process, for its tests share what they set up.
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=10
 
 # More options of `egomap train` for make train, e.g. TRAIN_FLAGS="--size 3 --budget 4096".
 TRAIN_FLAGS ?=
 
-.PHONY: setup train test test-isa check-wheel lint format bench docs clean
+.PHONY: setup train test test-fast test-isa check-wheel lint format bench docs clean
 
 setup: $(STAMP)
 
@@ -19,7 +21,11 @@ train: setup
 	$(BIN)/egomap train --preset quick --run runs/quick --auto-resume $(TRAIN_FLAGS)
 
 test: setup
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	$(PYTEST)
+
+# The inner loop: without whole trainings.
+test-fast: setup
+	$(PYTEST) -m "not slow"
 
 # The tests that compare floats, as older processors would compute them.
 test-isa: setup

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import settings
 
 from egomap.config import ScenarioConfig, Task
+from egomap.envs.pool import usable_cores
 from egomap.scenarios.dataset import ScenarioSet, generate
 
 # What a shell runs in its background ignores Ctrl-C, and so do its children; the tests send it to both.
@@ -28,6 +30,18 @@ if _AUTHORS.is_dir():
     os.environ.setdefault("EGOMAP_REFERENCE_SCENARIOS", str(_AUTHORS))
 settings.register_profile("deterministic", derandomize=True, deadline=None, database=None)
 settings.load_profile("deterministic")
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One more process than cores, for many a test waits for engines and processes of its own; four at most."""
+    return min(len(usable_cores()) + 1, 4)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests first, those with the most of them before all: no process is left with one at the end."""
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[item.path])
+
 
 TASKS: tuple[Task, ...] = ("labyrinth", "find-return", "ordered-items")
 

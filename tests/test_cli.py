@@ -92,6 +92,7 @@ def test_generate(tmp_path: Path, mazes: ScenarioSet) -> None:
     assert made == {path.name: path.read_bytes() for path in (tmp_path / "first").iterdir()}
 
 
+@pytest.mark.slow
 def test_evaluate(tmp_path: Path, mazes: ScenarioSet) -> None:
     for name, engines in (("a.json", "2"), ("b.json", "3")):
         run = egomap(
@@ -246,6 +247,7 @@ def endless(tmp_path: Path, mazes: ScenarioSet) -> Iterator[subprocess.Popen[str
     process.communicate()
 
 
+@pytest.mark.slow
 def test_interrupt(endless: subprocess.Popen[str], tmp_path: Path) -> None:
     # Three engines, each with its launcher, and the guard; all name a folder below `tmp_path`.
     assert eventually(lambda: len(processes_of(tmp_path)) >= 7, 60)

@@ -75,6 +75,7 @@ def test_old_python_gets_a_sentence(tmp_path: Path) -> None:
     assert imported, "annotations such as `str | Path` are errors in older Pythons"
 
 
+@pytest.mark.slow
 def test_torch_that_is_there_is_kept() -> None:
     tool = runpy.run_path(str(TOOL))
     asked: list[tuple[object, ...]] = []
@@ -89,6 +90,7 @@ def test_torch_that_is_there_is_kept() -> None:
     assert asked == [(Path(sys.executable), "-c", "import torch")]
 
 
+@pytest.mark.slow
 def test_environment_without_pip_is_made_again(tmp_path: Path) -> None:
     folder = tmp_path / "venv"
     tool = runpy.run_path(str(TOOL))
@@ -128,6 +130,7 @@ class TestMake:
             ("train", "/bin/egomap "),
             ("test", "/bin/python -m pytest"),
             ("test-isa", "/bin/python tools/test_isa.py"),
+            ("test-fast", "/bin/python -m pytest"),
             ("lint", "/bin/mypy"),
             ("bench", "/bin/egomap bench"),
             ("docs", "/bin/mkdocs build --strict"),
@@ -138,6 +141,11 @@ class TestMake:
         assert command in ready and "setup_env.py" not in ready
         fresh = make("-n", target, f"VENV={installed / 'none'}").stdout
         assert fresh.index("setup_env.py") < fresh.index(command)
+
+    def test_only_the_fast_target_leaves_tests_out(self, installed: Path) -> None:
+        every, fast = (make("-n", target, f"VENV={installed}").stdout for target in ("test", "test-fast"))
+        assert fast.replace(' -m "not slow"', "") == every != fast
+        assert "--durations=10" in every
 
 
 def test_ci_runs_lint_and_every_test() -> None:

@@ -212,6 +212,7 @@ def test_wrong_observations_and_settings_are_told():
             build_agent(wrong, CAMERA, EXTENT)
 
 
+@pytest.mark.slow
 def test_agents_need_no_engine():
     program = (
         "import sys; import egomap.agents; sys.exit(any(m.split('.')[0] == 'vizdoom' for m in sys.modules))"

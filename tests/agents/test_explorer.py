@@ -128,6 +128,7 @@ def test_a_tinted_view_is_known():
     assert tinted(view)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "size", "least"), [("find-return", 5, 0.9), ("labyrinth", 5, 0.93)])
 def test_it_solves_mazes_that_it_never_saw(task, size, least):
     with_layouts = DoomVectorEnv(4, task=task, size=size, split="test", episodes_per_layout=1)

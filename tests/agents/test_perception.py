@@ -150,6 +150,7 @@ def test_folded_weights_follow_every_change_of_the_weights():
         torch.testing.assert_close(perception.double()(*view).float(), other(*view), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_compiled_is_the_same():
     perception, view = Perception().double(), views(2)
     torch.testing.assert_close(torch.compile(perception, backend="aot_eager")(*view), perception(*view))

@@ -6,12 +6,15 @@ import inspect
 import re
 from pathlib import Path
 
+import pytest
+
 from egomap.envs import IDS, RENDER_MODES, DoomEnv, DoomVectorEnv, observation_space
 from egomap.scenarios.dataset import ScenarioSet
 
 from .blocks import DOCS, blocks, run_block
 
 
+@pytest.mark.slow
 def test_blocks_run(tmp_path: Path) -> None:
     printed = [run_block(language, code, tmp_path) for language, code in blocks("environments.md")]
     first, walls, rollout, evaluation = printed

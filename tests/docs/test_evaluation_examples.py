@@ -7,6 +7,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from egomap.evaluation.legs import Leg
 from egomap.evaluation.runner import EpisodeResult
 from egomap.evaluation.scores import layout_scores, summarise
@@ -26,6 +28,7 @@ def first_column(heading: str) -> list[str]:
     return [word for row in rows for word in re.findall(r"`([^`]+)`", row.split("|")[1])]
 
 
+@pytest.mark.slow
 def test_blocks_run(tmp_path: Path) -> None:
     runnable = [(language, code) for language, code in blocks("evaluation.md") if language != "text"]
     assert [language for language, _ in runnable] == ["bash", "python", "python", "python"]

@@ -56,6 +56,7 @@ def test_the_room_is_as_the_page_says(measured: Places) -> None:
             assert abs(ours - theirs) <= 0.04, f"{wall}: {ours} is shown as {theirs}"
 
 
+@pytest.mark.slow
 def test_the_ppo_loop_learns_from_what_it_did(tmp_path: Path) -> None:
     """Before the first step of the optimiser, the replayed sequences give the very policy that acted."""
     line = "            optimiser.zero_grad()\n"

@@ -14,6 +14,7 @@ from egomap.scenarios.tasks import FAMILIES
 from .blocks import DOCS, blocks, run_block
 
 
+@pytest.mark.slow
 def test_blocks_run(tmp_path: Path) -> None:
     printed = [run_block(language, code, tmp_path) for language, code in blocks("scenarios.md")]
     assert len(printed) == 5

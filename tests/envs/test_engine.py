@@ -23,6 +23,8 @@ from egomap.scenarios.dataset import ScenarioSet
 
 from .helpers import alive, random_actions, run_python
 
+pytestmark = pytest.mark.slow
+
 Open = Callable[..., Engine]
 Sets = dict[Task, ScenarioSet]
 

@@ -30,6 +30,8 @@ from egomap.scenarios.dataset import ScenarioSet
 
 from .helpers import alive, all_same, eventually, play, random_actions, run_python, shortened
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[..., DoomEnv]
 MakeVector = Callable[..., DoomVectorEnv]
 Sets = dict[Task, ScenarioSet]

@@ -20,6 +20,8 @@ from egomap.scenarios.reference import read_reference
 
 from .helpers import FORWARD, LEFT, Step, can_be_walked, events, finish, legs, walk
 
+pytestmark = pytest.mark.slow
+
 SETS: dict[str, Task] = {
     "labyrinth-9": "labyrinth",
     "find_return-5": "find-return",

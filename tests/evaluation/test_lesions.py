@@ -32,6 +32,8 @@ from egomap.memory.lesions import lesioned_parts, parts_of
 
 from .cue_task import CAMERA, EXTENT, FEATURES, CueTask, cue_of, learn
 
+pytestmark = pytest.mark.slow
+
 
 class OwnMemory(nn.Module):
     """A user's: it adds up what it sees, and gives out the view and, if it is not forgetful, that sum."""

@@ -20,6 +20,8 @@ from egomap.experiments.command import Results
 from egomap.training.run import begin_run
 from envs.helpers import eventually, processes_of
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("--budget", "4096", "--seeds", "1", "--size", "3", "--train", "2", "--test", "2")
 CAMPAIGN = (
     "reproduce",

@@ -20,7 +20,7 @@ from .browser import Watched, chromium, missing
 from .conftest import MAP_SIZE, Recorder
 from .test_page import HOSTILE, longer, page_of
 
-pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
 
 PIXELS = """id => { const c = document.getElementById(id);
     return Array.from(c.getContext('2d').getImageData(0, 0, c.width, c.height).data); }"""

@@ -21,6 +21,8 @@ from egomap.training.command import train
 
 from .test_page import Parts
 
+pytestmark = pytest.mark.slow
+
 
 def egomap(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(

@@ -121,6 +121,7 @@ def test_agents_get_the_panels_that_they_have(
     assert (data["probabilities"] is None) == (kind is None)
 
 
+@pytest.mark.slow
 def test_a_whole_episode_is_at_most_six_megabytes(recorded: Recorder) -> None:
     # The planner never stands still, so hardly two of its pictures are alike; a map of the paper's size.
     recording = longer(recorded("find-return", "egomap", "planner", layout=1, map_size=24), 525)

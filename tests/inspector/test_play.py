@@ -14,6 +14,8 @@ from egomap.config import Task
 from egomap.inspector.play import action_of
 from egomap.scenarios.dataset import ScenarioSet
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("held", "action"),

@@ -97,6 +97,7 @@ def test_a_memory_that_knows_scores_and_one_that_does_not_fails() -> None:
     assert bad.balanced.low < bad.balanced.value < bad.balanced.high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["egomap", "neural-map", "gru", "frame-stack"])
 def test_real_agents(sets: dict[Task, ScenarioSet], kind: str) -> None:
     worlds = worlds_of_set(sets["find-return"], "test")

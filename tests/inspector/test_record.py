@@ -21,6 +21,8 @@ from egomap.scenarios.tasks import player_start
 
 from .conftest import MAP_SIZE, Recorder, small_agent
 
+pytestmark = pytest.mark.slow
+
 
 def test_an_inspected_episode_is_the_one_that_was_evaluated(sets: dict[Task, ScenarioSet]) -> None:
     worlds = worlds_of_set(sets["labyrinth"], "test")

@@ -124,6 +124,7 @@ def test_autocast(name, backend):
 # -- the compiler -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["paper", "naive"])
 def test_compiled_step_and_unroll_are_the_same(name):
     torch._dynamo.reset()

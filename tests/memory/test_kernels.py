@@ -319,6 +319,7 @@ except ValueError as error:
 """
 
 
+@pytest.mark.slow
 def test_without_numba():
     """Plain torch needs no numba; asking for it says how to get it."""
     environment = {key: value for key, value in os.environ.items() if key != "EGOMAP_KERNELS"}

@@ -108,6 +108,7 @@ def test_default_sizes():
     assert memory.initial_state(2)[0].shape == (2, 900, 32)
 
 
+@pytest.mark.slow
 def test_compiled_unroll_is_the_same():
     torch.manual_seed(0)
     memory = small()

@@ -140,6 +140,7 @@ def test_negative_features_are_cut_and_depth_and_pose_ignored():
     assert torch.equal(memory.step(changed, state)[0], expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", CELLS)
 def test_compiled_unroll_is_the_same(cell):
     torch.manual_seed(0)

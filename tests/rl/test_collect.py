@@ -20,6 +20,8 @@ from egomap.rl.returns import RunningScale
 from egomap.rl.update import Diverged, make_optimizer, prepare, set_learning_rate, update
 from egomap.scenarios.dataset import ScenarioSet
 
+pytestmark = pytest.mark.slow
+
 KINDS = tuple(kinds.KINDS)
 
 

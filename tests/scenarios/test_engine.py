@@ -19,6 +19,8 @@ from egomap.scenarios.udmf import wall_outline
 
 from .player import IDLE, begin, opened, pose, status, tour, walk
 
+pytestmark = pytest.mark.slow
+
 Sets = Callable[[str], ScenarioSet]
 
 

@@ -34,6 +34,7 @@ def glibc() -> bool:
     return sys.platform == "linux" and hasattr(ctypes.CDLL(None), "gnu_get_libc_version")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not glibc(), reason="the C library is not glibc")
 def test_pages_are_used_again():
     assert page_faults("keep") < 100 < 1000 < page_faults("as it is")
