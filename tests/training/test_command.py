@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from egomap.config import Task
 from egomap.presets import PAPER
 from egomap.scenarios.dataset import ScenarioSet
 from egomap.training.checkpoint import checkpoints
 from egomap.training.command import _panel
 from egomap.training.metrics import read_metrics
 from egomap.training.trainer import Progress
+
+pytestmark = pytest.mark.slow
 
 PROGRAM = [sys.executable, "-m", "egomap", "train"]
 SMALL = (
@@ -39,10 +40,10 @@ def wait_for_rows(run: Path, process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_kind_stop(sets: dict[Task, ScenarioSet], tmp_path: Path, number: signal.Signals) -> None:
+def test_a_kind_stop(mazes: ScenarioSet, tmp_path: Path, number: signal.Signals) -> None:
     """It ends after its update, with a checkpoint of that very update, and goes on from there."""
     run = tmp_path / "run"
-    flags = (f"--scenarios={sets['labyrinth'].folder}", "--budget=1e6", *SMALL, f"--run={run}")
+    flags = (f"--scenarios={mazes.folder}", "--budget=1e6", *SMALL, f"--run={run}")
     process = subprocess.Popen([*PROGRAM, *flags], stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         wait_for_rows(run, process)
@@ -56,11 +57,9 @@ def test_a_kind_stop(sets: dict[Task, ScenarioSet], tmp_path: Path, number: sign
     assert checkpoints(run / "checkpoints")[0].name == f"step-{last:012d}.safetensors"
 
 
-def test_the_lines_of_a_run_and_the_end_of_the_main_job(
-    sets: dict[Task, ScenarioSet], tmp_path: Path
-) -> None:
+def test_the_lines_of_a_run_and_the_end_of_the_main_job(mazes: ScenarioSet, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    flags = (f"--scenarios={sets['labyrinth'].folder}", "--preset=quick", "--budget=96", *SMALL)
+    flags = (f"--scenarios={mazes.folder}", "--preset=quick", "--budget=96", *SMALL)
     done = subprocess.run(
         [*PROGRAM, *flags, f"--run={run}"],
         capture_output=True,

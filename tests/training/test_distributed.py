@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from egomap.config import Task
 from egomap.scenarios.dataset import ScenarioSet
 from egomap.training.metrics import read_metrics
+
+pytestmark = pytest.mark.slow
 
 RANK_CHECK = Path(__file__).with_name("rank_check.py")
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
@@ -95,10 +96,10 @@ def wait_for_updates(run: Path, count: int, group: list[subprocess.Popen[str]]) 
         time.sleep(0.05)
 
 
-def test_a_killed_rank(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
+def test_a_killed_rank(mazes: ScenarioSet, tmp_path: Path) -> None:
     """The group starts anew from the checkpoint and finishes; every update is there once."""
     run, budget = tmp_path / "run", 12 * 32
-    arguments = flags(sets["labyrinth"], run, budget=budget)
+    arguments = flags(mazes, run, budget=budget)
     process = subprocess.Popen(
         [*TORCHRUN, "--standalone", "--nproc-per-node=2", "--max-restarts=3", *arguments],
         stdout=subprocess.DEVNULL,
@@ -118,13 +119,13 @@ def test_a_killed_rank(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
     assert int(rows[-1]["decisions"]) == budget
 
 
-def test_who_survives_a_rank_says_so(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
+def test_who_survives_a_rank_says_so(mazes: ScenarioSet, tmp_path: Path) -> None:
     """In one sentence, without gloo's own; no torchrun, which would stop it before it has spoken.
 
     Rank 0 dies, and the store where the ranks found each other with it.
     """
     run, port = tmp_path / "run", free_port()
-    arguments = flags(sets["labyrinth"], run, budget=10_000 * 32)
+    arguments = flags(mazes, run, budget=10_000 * 32)
     together = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
     together["TORCHELASTIC_USE_AGENT_STORE"] = "False"
     group = [
@@ -176,10 +177,10 @@ def free_port() -> int:
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_killed_rank_of_one_of_two_boxes(sets: dict[Task, ScenarioSet], tmp_path: Path, rank: int) -> None:
+def test_a_killed_rank_of_one_of_two_boxes(mazes: ScenarioSet, tmp_path: Path, rank: int) -> None:
     """Its box counts a restart, the other one sees a new member and counts none; they meet all the same."""
     run = tmp_path / "run"
-    arguments = [*flags(sets["labyrinth"], run, budget=12 * 32), "--auto-resume"]
+    arguments = [*flags(mazes, run, budget=12 * 32), "--auto-resume"]
     group = boxes("2", free_port(), *arguments)
     try:
         wait_for_updates(run, 4, group)
@@ -195,10 +196,10 @@ def test_a_killed_rank_of_one_of_two_boxes(sets: dict[Task, ScenarioSet], tmp_pa
 
 
 @pytest.mark.timeout(400)
-def test_a_box_that_dies(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
+def test_a_box_that_dies(mazes: ScenarioSet, tmp_path: Path) -> None:
     """Torchrun and rank of one box are gone: the other goes on alone, to the end of the budget."""
     run, port = tmp_path / "run", free_port()
-    arguments = [*flags(sets["labyrinth"], run, budget=60 * 32), "--auto-resume"]
+    arguments = [*flags(mazes, run, budget=60 * 32), "--auto-resume"]
     group = boxes("1:2", port, *arguments)
     try:
         wait_for_updates(run, 4, group)
@@ -219,10 +220,10 @@ def test_a_box_that_dies(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
     assert int(rows[-1]["decisions"]) >= 60 * 32
 
 
-def test_another_number_of_ranks(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
+def test_another_number_of_ranks(mazes: ScenarioSet, tmp_path: Path) -> None:
     """A run of two ranks goes on with one: the counters count decisions, not updates of some number of ranks."""
     run = tmp_path / "run"
-    arguments = flags(sets["labyrinth"], run, budget=4 * 32)
+    arguments = flags(mazes, run, budget=4 * 32)
     done = subprocess.run(
         [*TORCHRUN, "--standalone", "--nproc-per-node=2", *arguments],
         capture_output=True,

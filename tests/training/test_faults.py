@@ -6,11 +6,11 @@ import json
 import os
 import shutil
 import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from small_runs import SMALL, refusal, state, train
 
 from egomap.config import ScenarioConfig, Task
 from egomap.scenarios.dataset import ScenarioSet, generate
@@ -18,14 +18,10 @@ from egomap.training.checkpoint import checkpoints, load_checkpoint, save_checkp
 from egomap.training.files import folder_lock
 from egomap.training.metrics import read_metrics
 
-SMALL = (
-    "--agent=gru",
-    "--learner.num-envs=4",
-    "--learner.rollout-steps=8",
-    "--learner.minibatches=2",
-    "--evaluate-every=0",
-    "--checkpoint-every=32",
-)
+pytestmark = pytest.mark.slow
+
+Begun = Callable[..., None]
+Train = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
@@ -48,40 +44,16 @@ def fill(disk: Path, *, left: int) -> None:
         file.write(bytes(shutil.disk_usage(disk).free - left))
 
 
-def train(*flags: str) -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, "-m", "egomap", "train"]
-    return subprocess.run([*program, *flags], capture_output=True, text=True, check=False)
-
-
-def refusal(done: subprocess.CompletedProcess[str]) -> str:
-    """The one sentence of a refused command."""
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-    (told,) = [line for line in done.stderr.splitlines() if line.startswith("egomap: ")]
-    return told.removeprefix("egomap: ")
-
-
-def begin(run: Path, mazes: ScenarioSet, *flags: str) -> None:
-    """A run that stands at three updates of ten."""
-    done = train(f"--scenarios={mazes.folder}", "--budget=96", *SMALL, *flags, f"--run={run}")
-    assert done.returncode == 0, done.stderr
-    # As after Ctrl-C: a part of the budget is left.
-    config = (run / "config.json").read_text()
-    (run / "config.json").write_text(config.replace('"budget": 96', '"budget": 320'))
-
-
-def state(run: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in checkpoints(run / "checkpoints")}
-
-
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
-def test_weights_that_explode(sets: dict[Task, ScenarioSet], tmp_path: Path, algorithm: str) -> None:
+def test_weights_that_explode(
+    mazes: ScenarioSet, begun: Begun, train_here: Train, tmp_path: Path, algorithm: str
+) -> None:
     """The last good checkpoint stays, and no run is saved that could not go on. A2C explodes between two updates."""
     run = tmp_path / "run"
     flags = ["--learner.algorithm=a2c", "--learner.epochs=1", "--learner.minibatches=1"] * (
         algorithm == "a2c"
     )
-    begin(run, sets["labyrinth"], *flags)
+    begun(run, mazes, *flags)
     for path in (run / "config.json", *checkpoints(run / "checkpoints")):  # as if it had always had this rate
         if path.suffix == ".json":
             data = json.loads(path.read_text())
@@ -93,24 +65,24 @@ def test_weights_that_explode(sets: dict[Task, ScenarioSet], tmp_path: Path, alg
             save_checkpoint(path, tensors, data)
     before = state(run)
     assert len(before) == 2
-    told = refusal(train(f"--run={run}", "--resume"))
+    told = refusal(train_here(f"--run={run}", "--resume"))
     assert "no number any more" in told or told.startswith("the loss is ")
     assert told.endswith("Try a lower learning rate.")
     assert state(run) == before
 
 
-def test_a_run_that_explodes_at_once_saves_nothing(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
+def test_a_run_that_explodes_at_once_saves_nothing(mazes: ScenarioSet, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    flags = (f"--scenarios={sets['labyrinth'].folder}", "--budget=3200", *SMALL, f"--run={run}")
+    flags = (f"--scenarios={mazes.folder}", "--budget=3200", *SMALL, f"--run={run}")
     told = refusal(train(*flags, "--learner.learning-rate=1e25"))
     assert told.endswith("Try a lower learning rate.")
     assert not checkpoints(run / "checkpoints")
 
 
 @pytest.mark.parametrize("left", [1_000_000, 8192])  # less than a checkpoint; a few rows of metrics
-def test_a_full_disk(disk: Path, sets: dict[Task, ScenarioSet], left: int) -> None:
+def test_a_full_disk(disk: Path, mazes: ScenarioSet, begun: Begun, left: int) -> None:
     run = disk / "run"
-    begin(run, sets["labyrinth"])
+    begun(run, mazes)
     before = state(run)
     fill(disk, left=left)
     told = refusal(train(f"--run={run}", "--resume"))
@@ -135,24 +107,26 @@ def test_a_full_disk(disk: Path, sets: dict[Task, ScenarioSet], left: int) -> No
     ],
 )
 def test_what_would_fail_later_makes_no_run(
-    sets: dict[Task, ScenarioSet], tmp_path: Path, flag: str, told: str
+    mazes: ScenarioSet, train_here: Train, tmp_path: Path, flag: str, told: str
 ) -> None:
     """The folder is left free for the command that is right."""
     run, no_test = tmp_path / "run", tmp_path / "no test"
     generate(ScenarioConfig(task="labyrinth", size=3, train=2, test=0), no_test)
-    flags = [f"--scenarios={sets['labyrinth'].folder}", "--budget=96", *SMALL, f"--run={run}"]
-    assert told in refusal(train(*flags, *(each.format(no_test=no_test) for each in flag.split())))
+    flags = [f"--scenarios={mazes.folder}", "--budget=96", *SMALL, f"--run={run}"]
+    assert told in refusal(train_here(*flags, *(each.format(no_test=no_test) for each in flag.split())))
     assert not run.exists()
 
 
-def test_a_checkpoint_of_another_run(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_run(
+    mazes: ScenarioSet, sets: dict[Task, ScenarioSet], begun: Begun, train_here: Train, tmp_path: Path
+) -> None:
     run, other = tmp_path / "run", tmp_path / "other"
-    begin(run, sets["labyrinth"])
+    begun(run, mazes)
     (own, *_), rows = checkpoints(run / "checkpoints"), (run / "metrics.csv").read_text()
-    begin(other, sets["find-return"])
+    begun(other, sets["find-return"])
     for foreign in (checkpoints(other / "checkpoints")[0], run / "checkpoints" / "best.safetensors"):
         shutil.copy(foreign, run / "checkpoints" / "step-000000000128.safetensors")
-        told = refusal(train(f"--run={run}", "--resume"))
+        told = refusal(train_here(f"--run={run}", "--resume"))
         assert (
             f"is of another run, or none to go on from; move it away; the one before it is {own.name}."
             in told
@@ -160,9 +134,11 @@ def test_a_checkpoint_of_another_run(sets: dict[Task, ScenarioSet], tmp_path: Pa
     assert own.exists() and (run / "metrics.csv").read_text() == rows
 
 
-def test_one_at_a_time_in_a_folder(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
+def test_one_at_a_time_in_a_folder(
+    mazes: ScenarioSet, begun: Begun, train_here: Train, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
-    begin(run, sets["labyrinth"])
+    begun(run, mazes)
     before, rows = state(run), (run / "metrics.csv").read_text()
     with folder_lock(run, "somebody"):
         told = refusal(train(f"--run={run}", "--resume"))
@@ -170,7 +146,7 @@ def test_one_at_a_time_in_a_folder(sets: dict[Task, ScenarioSet], tmp_path: Path
         with pytest.raises(ValueError, match="he is at work"), folder_lock(run, "he", patience=0.1):
             pass
     assert state(run) == before and (run / "metrics.csv").read_text() == rows
-    assert train(f"--run={run}", "--resume").returncode == 0
+    assert train_here(f"--run={run}", "--resume").returncode == 0
 
 
 def test_settings_beside_resume(tmp_path: Path) -> None:
@@ -183,11 +159,13 @@ def test_a_preset_beside_resume(tmp_path: Path) -> None:
     assert told == "--resume goes on with the run's own settings; leave out --preset."
 
 
-def test_a_folder_of_another_config(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
+def test_a_folder_of_another_config(
+    mazes: ScenarioSet, begun: Begun, train_here: Train, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
-    begin(run, sets["labyrinth"])
+    begun(run, mazes)
     before = state(run)
-    again = (f"--scenarios={sets['labyrinth'].folder}", "--budget=320", *SMALL, f"--run={run}")
-    assert "holds a run" in refusal(train(*again))
-    assert "another config" in refusal(train(*again, "--seed=5", "--auto-resume"))
+    again = (f"--scenarios={mazes.folder}", "--budget=320", *SMALL, f"--run={run}")
+    assert "holds a run" in refusal(train_here(*again))
+    assert "another config" in refusal(train_here(*again, "--seed=5", "--auto-resume"))
     assert state(run) == before

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from egomap.cli import main
-from egomap.config import AgentConfig, Task, TrainConfig
+from egomap.config import AgentConfig, TrainConfig
 from egomap.presets import FAST_LEARNER
 from egomap.scenarios.dataset import ScenarioSet
 from egomap.training.checkpoint import Tensors, checkpoints, load_checkpoint, save_checkpoint
@@ -23,16 +23,18 @@ from egomap.training.command import train
 from egomap.training.counters import Counters
 from egomap.training.run import load_agent
 
+pytestmark = pytest.mark.slow
+
 Change = Callable[[Tensors, dict[str, Any]], object]
 
 
 @pytest.fixture(scope="module")
-def trained(sets: dict[Task, ScenarioSet], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(mazes: ScenarioSet, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with half of its budget left."""
     config = TrainConfig(
         agent=AgentConfig(kind="gru", hidden_size=16),
-        scenario=sets["labyrinth"].config,
-        scenarios=str(sets["labyrinth"].folder),
+        scenario=mazes.config,
+        scenarios=str(mazes.folder),
         learner=dataclasses.replace(FAST_LEARNER, num_envs=4, rollout_steps=8, minibatches=2),
         budget=32,
         evaluate_every=0,

@@ -1,22 +1,15 @@
-"""Training on the real engine: it runs, resumes bit for bit, survives kills, refuses what it must."""
+"""Training on the real engine: it runs, resumes bit for bit, refuses what it must."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import random
-import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 import torch
 
-from egomap.config import AgentConfig, EnvSettings, LearnerSettings, MapSettings, Task, TrainConfig
+from egomap.config import AgentConfig, EnvSettings, LearnerSettings, MapSettings, TrainConfig
 from egomap.presets import FAST_LEARNER, PRESETS
 from egomap.scenarios.dataset import ScenarioSet
 from egomap.training import command
@@ -26,7 +19,6 @@ from egomap.training.checkpoint import checkpoints, load_checkpoint
 from egomap.training.command import train
 from egomap.training.metrics import COLUMNS, read_metrics
 from egomap.training.run import load_agent, open_run, worlds_of
-from envs.helpers import eventually, processes_of
 
 LEARNER = dataclasses.replace(FAST_LEARNER, num_envs=4, rollout_steps=8, minibatches=2)
 DECISIONS = 32
@@ -34,11 +26,11 @@ DECISIONS = 32
 
 
 @pytest.fixture
-def config(sets: dict[Task, ScenarioSet]) -> TrainConfig:
+def config(mazes: ScenarioSet) -> TrainConfig:
     return TrainConfig(
         agent=AgentConfig(map=MapSettings(map_size=16)),
-        scenario=sets["labyrinth"].config,
-        scenarios=str(sets["labyrinth"].folder),
+        scenario=mazes.config,
+        scenarios=str(mazes.folder),
         learner=LEARNER,
         budget=4 * DECISIONS,
         evaluate_every=0,
@@ -51,6 +43,7 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
     return load_checkpoint(checkpoints(run / "checkpoints")[0]).tensors
 
 
+@pytest.mark.slow
 def test_a_run_from_begin_to_end(config: TrainConfig, tmp_path: Path) -> None:
     counters = train(config, tmp_path / "run")
     assert (counters.update, counters.decisions) == (4, 128)
@@ -65,6 +58,7 @@ def test_a_run_from_begin_to_end(config: TrainConfig, tmp_path: Path) -> None:
         assert torch.equal(mine, theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["egomap", "gru", "none", "frame-stack"])
 def test_a_resumed_run_equals_an_unbroken_one(
     config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -94,6 +88,7 @@ def test_a_resumed_run_equals_an_unbroken_one(
     ]
 
 
+@pytest.mark.slow
 def test_the_log_tells_of_the_memory_and_a_run_without_these_columns_resumes(
     config: TrainConfig, tmp_path: Path
 ) -> None:
@@ -117,6 +112,7 @@ def test_the_log_tells_of_the_memory_and_a_run_without_these_columns_resumes(
     assert [row["memory_beta"] == "" for row in rows] == [True, True, False]
 
 
+@pytest.mark.slow
 def test_no_mean_of_the_first_successes(config: TrainConfig, tmp_path: Path) -> None:
     """Successes end before time-outs do: a mean of the first episodes to end would be far too good."""
     learner = dataclasses.replace(LEARNER, num_envs=8)
@@ -132,6 +128,7 @@ def test_no_mean_of_the_first_successes(config: TrainConfig, tmp_path: Path) -> 
     assert float(rows[-1][1]) == pytest.approx(sum(e[0] for e in counters.recent) / rows[-1][0], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_begun_or_resumed(config: TrainConfig, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds no run"):
         train(None, tmp_path / "nothing", resume=True)
@@ -149,6 +146,7 @@ def test_what_cannot_be_begun_or_resumed(config: TrainConfig, tmp_path: Path) ->
         open_run(tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_done_stays_done(config: TrainConfig, tmp_path: Path) -> None:
     train(dataclasses.replace(config, budget=DECISIONS), tmp_path / "run")
     before = weights(tmp_path / "run")
@@ -157,6 +155,7 @@ def test_a_run_that_is_done_stays_done(config: TrainConfig, tmp_path: Path) -> N
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
+@pytest.mark.slow
 def test_a_curriculum_climbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = TrainConfig(
         agent=AgentConfig(kind="gru"),
@@ -179,6 +178,7 @@ def test_a_curriculum_climbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert train(None, tmp_path / "run", resume=True).stage == 1
 
 
+@pytest.mark.slow
 def test_a_curriculum_resumed_at_its_climb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that is stopped right after it has climbed goes on as if it had not been."""
     config = TrainConfig(
@@ -257,50 +257,3 @@ def test_configs_as_json(config: TrainConfig) -> None:
 def test_settings_out_of_range(change: dict[str, object], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         dataclasses.replace(TrainConfig(), **change).validate()  # type: ignore[arg-type]
-
-
-def test_killed_again_and_again(config: TrainConfig, tmp_path: Path) -> None:
-    """SIGKILL at random moments; each time the run goes on, and at the end every update is there once."""
-    config = dataclasses.replace(
-        config, budget=200 * DECISIONS, checkpoint_every=DECISIONS, reset_every_update=False
-    )
-    run, mazes = tmp_path / "run", tmp_path / "mazes"
-    shutil.copytree(str(config.scenarios), mazes)
-    flags = [
-        f"--scenarios={mazes}",
-        f"--budget={config.budget}",
-        f"--checkpoint-every={DECISIONS}",
-        "--evaluate-every=0",
-        "--agent=gru",
-        "--learner.num-envs=4",
-        "--learner.rollout-steps=8",
-        "--learner.minibatches=2",
-        f"--run={run}",
-    ]
-    program = [sys.executable, "-m", "egomap", "train"]
-    moments = random.Random(0)
-    for kill in range(10):
-        begun = (run / "config.json").exists()
-        process = subprocess.Popen(
-            [*program, *([f"--run={run}", "--resume"] if begun else flags)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
-        deadline = time.monotonic() + 60
-        had = len(read_metrics(run / "metrics.csv"))
-        # Let it get somewhere, and die at another moment each time.
-        while time.monotonic() < deadline and process.poll() is None:
-            if len(read_metrics(run / "metrics.csv")) > had + kill % 4:
-                break
-            time.sleep(0.02)
-        time.sleep(moments.uniform(0.0, 0.2))
-        assert process.poll() is None, "it ended before it could be killed"
-        assert len(processes_of(mazes)) >= 4, "its engines have the mazes in their command lines"
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        assert eventually(lambda: not processes_of(mazes), 10), "an engine outlived its trainer"
-    done = subprocess.run([*program, f"--run={run}", "--resume"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    rows = read_metrics(run / "metrics.csv")
-    assert [int(row["update"]) for row in rows] == list(range(1, 201))
-    assert int(rows[-1]["decisions"]) == config.budget

@@ -1,0 +1,38 @@
+"""What the tests of `egomap train` share: flags of a small training, the command, the sentence of a refusal."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from egomap.training.checkpoint import checkpoints
+
+SMALL = (
+    "--agent=gru",
+    "--learner.num-envs=4",
+    "--learner.rollout-steps=8",
+    "--learner.minibatches=2",
+    "--evaluate-every=0",
+    "--checkpoint-every=32",
+)
+"""32 decisions, and a checkpoint, in each update."""
+PROGRAM = (sys.executable, "-m", "egomap", "train")
+
+
+def train(*flags: str) -> subprocess.CompletedProcess[str]:
+    """`egomap train` in a process of its own."""
+    return subprocess.run([*PROGRAM, *flags], capture_output=True, text=True, check=False)
+
+
+def refusal(done: subprocess.CompletedProcess[str]) -> str:
+    """The one sentence of a refused command."""
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    (told,) = [line for line in done.stderr.splitlines() if line.startswith("egomap: ")]
+    return told.removeprefix("egomap: ")
+
+
+def state(run: Path) -> dict[str, bytes]:
+    """The checkpoints of a run."""
+    return {path.name: path.read_bytes() for path in checkpoints(run / "checkpoints")}
