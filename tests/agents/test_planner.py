@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from egomap.scenarios.dataset import ScenarioSet, generate
 from egomap.scenarios.planner import plan
 from egomap.scenarios.tasks import optimum
 
+pytestmark = pytest.mark.slow
+
 
 def scores(scenarios: ScenarioSet, kind: str, *, split: str = "train") -> list[EpisodeResult]:
     env = DoomVectorEnv(8, scenarios=scenarios, split=split, episodes_per_layout=1, copy=False)
@@ -26,9 +29,18 @@ def scores(scenarios: ScenarioSet, kind: str, *, split: str = "train") -> list[E
         env.close()
 
 
+Played = Callable[[Task, str], list[EpisodeResult]]
+
+
+@pytest.fixture(scope="module")
+def played(sets: dict[Task, ScenarioSet]) -> Played:
+    """played(task, kind): the episodes of that agent on every training layout, played once."""
+    return functools.cache(lambda task, kind: scores(sets[task], kind))
+
+
 @pytest.mark.parametrize("task", ["labyrinth", "find-return", "ordered-items"])
-def test_it_solves_every_layout(sets: dict[Task, ScenarioSet], task: Task) -> None:
-    results = scores(sets[task], "planner")
+def test_it_solves_every_layout(sets: dict[Task, ScenarioSet], played: Played, task: Task) -> None:
+    results = played(task, "planner")
     assert [result.layout for result in results] == list(range(16))
     assert all(result.success for result in results)
     layouts = sets[task].layouts["train"]
@@ -39,8 +51,8 @@ def test_it_solves_every_layout(sets: dict[Task, ScenarioSet], task: Task) -> No
         assert optimum(layout) - 0.15 <= result.total_reward < optimum(layout)
 
 
-def test_it_beats_random(sets: dict[Task, ScenarioSet]) -> None:
-    planner, random = (scores(sets["labyrinth"], kind) for kind in ("planner", "random"))
+def test_it_beats_random(played: Played) -> None:
+    planner, random = (played("labyrinth", kind) for kind in ("planner", "random"))
     mean = [sum(result.total_reward for result in results) / len(results) for results in (planner, random)]
     assert mean[0] > 0.95 > 0.5 > mean[1]
 
@@ -51,8 +63,8 @@ def test_narrow_cells(tmp_path_factory: pytest.TempPathFactory) -> None:
     assert all(result.success for result in scores(made, "planner", split="test"))
 
 
-def test_random_depends_on_the_seed_alone(sets: dict[Task, ScenarioSet]) -> None:
-    assert scores(sets["labyrinth"], "random") == scores(sets["labyrinth"], "random")
+def test_random_depends_on_the_seed_alone(sets: dict[Task, ScenarioSet], played: Played) -> None:
+    assert scores(sets["labyrinth"], "random") == played("labyrinth", "random")
 
 
 @pytest.mark.parametrize("actions", [(2,) * 12, (0,) * 9, (3, 3, 2, 4, 4, 2, 0, 1, 2, 2)])

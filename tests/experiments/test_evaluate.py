@@ -19,6 +19,8 @@ from egomap.experiments.evaluate import Question, contestants, evaluate, groups,
 from egomap.scenarios.dataset import ScenarioSet, cache_folder, generate
 from egomap.training.checkpoint import checkpoints, load_checkpoint, save_checkpoint
 
+pytestmark = pytest.mark.slow
+
 
 @contextlib.contextmanager
 def quiet(title: str) -> Iterator[Callable[[int, int], None]]:
@@ -28,13 +30,13 @@ def quiet(title: str) -> Iterator[Callable[[int, int], None]]:
 def test_every_layout_exactly_k_times_and_the_same_answer_twice(
     runs: dict[str, Path], sets: dict[Task, ScenarioSet]
 ) -> None:
-    question = Question(episodes_per_layout=3, seed=5, num_envs=5)
+    question = Question(episodes_per_layout=2, seed=5, num_envs=3)
     found = contestants([runs["gru"]], ["random", "planner"], question, None)
     answer = evaluate(found, question, quiet)
     ids = [layout.hash for layout in sets["labyrinth"].layouts["test"]]
     for one in answer["evaluations"]:
         assert [entry["layout_id"] for entry in one["layouts"]] == ids
-        assert all(len(entry["returns"]) == len(entry["success"]) == 3 for entry in one["layouts"])
+        assert all(len(entry["returns"]) == len(entry["success"]) == 2 for entry in one["layouts"])
     gru, random, planner = answer["evaluations"]
     # Episodes end at very different times: the planner's are short, Random's mostly run out of time.
     assert planner["summary"]["success"] == 1.0 > random["summary"]["success"]
@@ -42,7 +44,7 @@ def test_every_layout_exactly_k_times_and_the_same_answer_twice(
     assert random["summary"]["share_of_optimum"] < 0.5
     assert (gru["run"], gru["trained_decisions"], gru["train_seed"]) == (str(runs["gru"]), 128, 0)
     assert answer == evaluate(found, question, quiet)
-    other = evaluate(found[:1], Question(episodes_per_layout=3, seed=6, num_envs=5), quiet)
+    other = evaluate(found[:1], Question(episodes_per_layout=2, seed=6, num_envs=3), quiet)
     assert other["evaluations"][0]["layouts"] != gru["layouts"]
 
 
@@ -142,7 +144,10 @@ def test_lesions_of_all_who_have_them(
 def test_argmax_is_another_way_to_play(runs: dict[str, Path]) -> None:
     sampled, greedy = (
         evaluate(contestants([runs["gru"]], [], question, None), question, quiet)["evaluations"][0]
-        for question in (Question(episodes_per_layout=4), Question(episodes_per_layout=4, argmax=True))
+        for question in (
+            Question(episodes_per_layout=4, num_envs=4),
+            Question(episodes_per_layout=4, num_envs=4, argmax=True),
+        )
     )
     assert sampled["layouts"] != greedy["layouts"]
 
