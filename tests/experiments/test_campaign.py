@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -148,8 +149,9 @@ def test_settings_that_change_meanwhile_are_a_failure(tmp_path: Path) -> None:
     assert failure is not None and "holds a run with other settings" in failure.reason and not following
 
 
-def test_asked_to_stop(tmp_path: Path) -> None:
-    """SIGTERM, like Ctrl-C: the training ends after its update and leaves a checkpoint."""
+@pytest.mark.parametrize("signals", [[signal.SIGTERM], [signal.SIGHUP, signal.SIGHUP]], ids=str)
+def test_asked_to_stop(tmp_path: Path, signals: list[signal.Signals]) -> None:
+    """As by Ctrl-C: the training ends after its update and leaves a checkpoint. A lost connection may tell twice."""
     runs = tmp_path / "runs"
     command = [*arguments(tmp_path), "--budget", "100000000", "--agents", "gru"]
     process = subprocess.Popen(
@@ -162,7 +164,9 @@ def test_asked_to_stop(tmp_path: Path) -> None:
     try:
         begun = lambda: any(path.read_text().count("\n") > 1 for path in runs.glob("*/metrics.csv"))  # noqa: E731
         assert eventually(lambda: begun() or process.poll() is not None, 200)
-        process.terminate()
+        for number in signals:
+            process.send_signal(number)
+            time.sleep(0.1)
         stdout, stderr = process.communicate(timeout=60)
     finally:
         process.kill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -30,16 +31,26 @@ SMALL = (
     "--learner.minibatches=2",
     "--evaluate-every=0",
 )
+WITH_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Starts a program as the first of its session, on the terminal that is its input."""
 
 
-def wait_for_rows(run: Path, process: subprocess.Popen[str]) -> None:
+def wait_for_rows(run: Path, process: subprocess.Popen[str], terminal: int | None = None) -> None:
+    """Until it has made three updates; what it draws on a terminal is read away meanwhile."""
     deadline = time.monotonic() + 60
     while len(read_metrics(run / "metrics.csv")) < 3:
         assert process.poll() is None and time.monotonic() < deadline, "it does not train"
         time.sleep(0.05)
+        if terminal is not None:
+            with contextlib.suppress(BlockingIOError):
+                os.read(terminal, 65536)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_kind_stop(mazes: ScenarioSet, tmp_path: Path, number: signal.Signals) -> None:
     """It ends after its update, with a checkpoint of that very update, and goes on from there."""
     run = tmp_path / "run"
@@ -53,6 +64,32 @@ def test_a_kind_stop(mazes: ScenarioSet, tmp_path: Path, number: signal.Signals)
         process.kill()
     assert process.returncode == 0, told
     assert "Stopping after this update" in told and "Traceback" not in told
+    last = int(read_metrics(run / "metrics.csv")[-1]["decisions"])
+    assert checkpoints(run / "checkpoints")[0].name == f"step-{last:012d}.safetensors"
+
+
+def test_a_lost_connection(mazes: ScenarioSet, tmp_path: Path) -> None:
+    """The terminal goes away while its panel is drawn: that is a kind stop too, though nothing can be shown."""
+    run = tmp_path / "run"
+    flags = (f"--scenarios={mazes.folder}", "--budget=1e6", *SMALL, f"--run={run}")
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", WITH_TERMINAL, *PROGRAM, *flags],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        text=True,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    os.set_blocking(ours, False)
+    try:
+        wait_for_rows(run, process, ours)
+        os.close(ours)
+        process.send_signal(signal.SIGHUP)  # the shell says it a second time
+        assert process.wait(timeout=60) == 0
+    finally:
+        process.kill()
     last = int(read_metrics(run / "metrics.csv")[-1]["decisions"])
     assert checkpoints(run / "checkpoints")[0].name == f"step-{last:012d}.safetensors"
 

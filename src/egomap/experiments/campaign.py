@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import IO
 
 from rich.console import Console
@@ -27,6 +26,7 @@ from egomap.envs.pool import core_shares
 from egomap.experiments.plan import Job
 from egomap.experiments.state import check, next_command, progress
 from egomap.scenarios.dataset import generate
+from egomap.training.signals import on_first_signal
 
 POLL_SECONDS = 0.5
 SHOW_EVERY = 2.0
@@ -82,7 +82,7 @@ def run_jobs(jobs: Sequence[Job], *, at_once: int = 1, on_finished: Callable[[],
     running: list[Running] = []
     failures: list[Failure] = []
     shown = 0.0
-    with _display(jobs) as show, _stop_on_terminate():
+    with _display(jobs) as show, on_first_signal(_interrupt, (signal.SIGTERM, signal.SIGHUP)):
         try:
             while waiting or running:
                 while waiting and free:
@@ -164,22 +164,8 @@ def _stop(running: Sequence[Running]) -> None:
         step.process.wait()
 
 
-@contextlib.contextmanager
-def _stop_on_terminate() -> Iterator[None]:
-    """SIGTERM is like Ctrl-C."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    try:
-        before = signal.signal(signal.SIGTERM, interrupt)
-    except ValueError:  # not in the main thread: somebody else minds the signals
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _interrupt() -> None:
+    raise KeyboardInterrupt
 
 
 # -- display ------------------------------------------------------------------------------------------------

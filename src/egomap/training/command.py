@@ -6,14 +6,10 @@ torchrun every rank runs this, and rank 0 alone speaks.
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import torch
 from rich.console import Console, Group
@@ -30,6 +26,7 @@ from egomap.training.checkpoint import Checkpoint, checkpoints, latest
 from egomap.training.distributed import Ranks, join_ranks
 from egomap.training.files import folder_lock
 from egomap.training.run import CONFIG, RunFolder, begin_run, observation_camera, open_run, worlds_of
+from egomap.training.signals import on_first_signal
 from egomap.training.trainer import Counters, Progress, Trainer
 
 LINE_EVERY = 15.0
@@ -57,10 +54,15 @@ def train(config: TrainConfig | None, path: Path, *, resume: bool = False) -> Co
                 config, run, extent=extent, ranks=ranks, checkpoint=checkpoint, on_progress=show
             )
             try:
-                with _stop_on_signal(trainer):
+                with on_first_signal(lambda: _stop(trainer)):
                     return trainer.train()
             finally:
                 trainer.close()
+
+
+def _stop(trainer: Trainer) -> None:
+    trainer.stop()
+    print("\nStopping after this update; a checkpoint is written. Again to stop at once.", file=sys.stderr)
 
 
 def _open(
@@ -98,31 +100,6 @@ def _check(config: TrainConfig) -> float:
         agent = build_agent(config.agent, camera, extent)
     require_memory(config.learner, agent.memory)
     return extent
-
-
-@contextmanager
-def _stop_on_signal(trainer: Trainer) -> Iterator[None]:
-    """The first Ctrl-C (or SIGTERM) asks the trainer to stop after its update; the second is not held back."""
-    before: dict[signal.Signals, Any] = {}
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        print(
-            "\nStopping after this update; a checkpoint is written. Again to stop at once.", file=sys.stderr
-        )
-        trainer.stop()
-        for known, handler in before.items():
-            signal.signal(known, handler)
-
-    try:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.signal(number, ask)
-    except ValueError:  # not in the main thread: somebody else minds the signals
-        pass
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
