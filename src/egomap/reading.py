@@ -8,6 +8,7 @@ ever, so both are refused before a byte is read.
 from __future__ import annotations
 
 import json
+import math
 import os
 import stat
 from collections.abc import Iterator
@@ -57,6 +58,42 @@ def read_json(path: Path, most: int = SMALL) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is truncated or not JSON: {error}.") from error
+
+
+def require_like(data: Any, like: Any, where: str) -> None:
+    """Raise a ValueError unless plain data have a shape.
+
+    Args:
+        data: What a JSON file holds.
+        like: A type, whose value it must be (a float may be written as a whole number, and is finite); `[like]` for a
+            list with one entry or more, `[like, like]` for a pair; a table of some of its entries; a frozenset of
+            words, one of which it must be; `(like, None)` if it may be null.
+        where: What the sentence calls it.
+    """
+    if isinstance(like, tuple):
+        if data is not None:
+            require_like(data, like[0], where)
+    elif isinstance(like, dict):
+        _require(isinstance(data, dict), f"{where} is not a table")
+        for name, each in like.items():
+            _require(name in data, f"{where} has no {name!r}")
+            require_like(data[name], each, f"{where}.{name}")
+    elif isinstance(like, list):
+        _require(isinstance(data, list) and bool(data), f"{where} is not a list, or empty")
+        _require(len(like) in (1, len(data)), f"{where} has {len(data)} entries, not {len(like)}")
+        for each in data:
+            require_like(each, like[0], where)
+    elif isinstance(like, frozenset):
+        _require(isinstance(data, str) and data in like, f"{where} is {data!r:.40}, which is not known")
+    else:
+        wanted = (int, float) if like is float else (like,)
+        fits = type(data) in wanted and not (isinstance(data, float) and not math.isfinite(data))
+        _require(fits, f"{where} is {data!r:.40} instead of a {like.__name__}")
+
+
+def _require(holds: bool, sentence: str) -> None:
+    if not holds:
+        raise ValueError(sentence)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from small_runs import SMALL, refusal, state, train
 from egomap.config import ScenarioConfig, Task
 from egomap.scenarios.dataset import ScenarioSet, generate
 from egomap.training.checkpoint import checkpoints, load_checkpoint, save_checkpoint
-from egomap.training.files import folder_lock
+from egomap.training.files import folder_lock, write_whole
 from egomap.training.metrics import read_metrics
 
 pytestmark = pytest.mark.slow
@@ -86,7 +86,7 @@ def test_a_full_disk(disk: Path, mazes: ScenarioSet, begun: Begun, left: int) ->
     before = state(run)
     fill(disk, left=left)
     told = refusal(train(f"--run={run}", "--resume"))
-    assert told.endswith("No space left on device."), told
+    assert told.startswith(f"{run}/") and told.endswith(": No space left on device."), told
     assert state(run) == before
     assert not [name for name in os.listdir(run / "checkpoints") if name.endswith(".tmp")]
     (disk / "filler").unlink()
@@ -147,6 +147,24 @@ def test_one_at_a_time_in_a_folder(
             pass
     assert state(run) == before and (run / "metrics.csv").read_text() == rows
     assert train_here(f"--run={run}", "--resume").returncode == 0
+
+
+def test_a_lock_that_is_a_link(tmp_path: Path) -> None:
+    """Somebody who may write to the folder must not have us empty a file of ours elsewhere."""
+    run, letter = tmp_path / "run", tmp_path / "letter.txt"
+    run.mkdir()
+    letter.write_text("mine")
+    (run / ".lock").symlink_to(letter)
+    with pytest.raises(ValueError, match=r"\.lock is a link, which no lock of ours is; remove it"):
+        with folder_lock(run, "he"):
+            pass
+    (run / ".lock").unlink()
+    (run / f".scores.json.{os.getpid()}.tmp").symlink_to(letter)
+    write_whole(run / "scores.json", "{}")
+    assert letter.read_text() == "mine" and (run / "scores.json").read_text() == "{}"
+    (run / ".lock").write_text("what is in a lock stays there")
+    with folder_lock(run, "he"):
+        assert (run / ".lock").read_text() == "what is in a lock stays there"
 
 
 def test_settings_beside_resume(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -36,10 +37,50 @@ def test_after_a_resume_no_row_is_there_twice(tmp_path: Path) -> None:
     assert updates(tmp_path) == [1, 2, 3, 4]
 
 
-def test_another_versions_file(tmp_path: Path) -> None:
-    (tmp_path / "metrics.csv").write_text("time,score\n1,2\n")
-    with pytest.raises(ValueError, match="other columns"):
-        Metrics(tmp_path, tensorboard=False)
+def test_another_versions_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "metrics.csv"
+    for text, told in (
+        ("time,score\n1,2\n", "other columns than a run's metrics (it lacks "),
+        (",".join((*COLUMNS, "update")) + "\n", "other columns than a run's metrics (one is there twice)"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=re.escape(f"{path} has {told}")):
+            read_metrics(path)
+    Metrics(tmp_path, tensorboard=False).add(row(1))  # only a log: a run goes on without it
+    note = capsys.readouterr().err
+    assert note.startswith(f"Note: {path}: has other columns") and note.count("\n") == 1
+    assert updates(tmp_path) == [1]
+    assert (tmp_path / "metrics.damaged.csv").read_text() == text
+
+
+DAMAGE = {
+    "bytes of no text": b"\xff\xfe\x00,\n",
+    "a line cut short": b"2,200,\n",
+    "a figure that is none": b"2,abc" + b"," * (len(COLUMNS) - 2) + b"\n",
+    "an update that no run has": b"9" * 30 + b",1" + b"," * (len(COLUMNS) - 2) + b"\n",
+    "a line without end": b"7" * 70_000 + b"\n",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_damaged_rows_are_left_out_and_do_not_hold_a_run_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: bytes
+) -> None:
+    path = tmp_path / "metrics.csv"
+    for number, aside in enumerate(("metrics.damaged.csv", "metrics.damaged1.csv")):
+        metrics = Metrics(tmp_path, keep_updates=0, tensorboard=False)
+        metrics.add(row(1))
+        with open(path, "ab") as file:
+            file.write(damage)
+        metrics.add(row(3))
+        spoilt = path.read_bytes()
+        assert updates(tmp_path) == [1, 3]
+        capsys.readouterr()
+        Metrics(tmp_path, keep_updates=3, tensorboard=False).add(row(4))
+        note = capsys.readouterr().err
+        assert note.startswith(f"Note: {path}: ") and note.endswith(f"and the file is now {aside}.\n"), note
+        assert updates(tmp_path) == [1, 3, 4]
+        assert (tmp_path / aside).read_bytes() == spoilt, number
 
 
 def test_new_figures_get_columns_and_older_rows_stay(tmp_path: Path) -> None:

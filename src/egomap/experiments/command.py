@@ -19,6 +19,7 @@ from egomap.config import ScenarioConfig, require, require_whole
 from egomap.envs.pool import usable_cores
 from egomap.experiments import paper, plan
 from egomap.experiments.plan import AgentName, Row, Scale, TaskName
+from egomap.experiments.shapes import EXPERIMENT
 from egomap.training.files import read_versioned
 
 
@@ -290,4 +291,4 @@ def read_data(path: Path) -> dict[str, Any]:
     """The data of an experiment; a ValueError if the file is something else."""
     from egomap.experiments.gather import FORMAT
 
-    return read_versioned(path, FORMAT, "the data of an experiment")
+    return read_versioned(path, FORMAT, "the data of an experiment", EXPERIMENT)

@@ -26,6 +26,7 @@ from egomap.evaluation.tracks import Recorder
 from egomap.evaluation.worth import Scores, lesion_entry, lesions_of_group
 from egomap.experiments.optimum import Bar, optima
 from egomap.experiments.question import Question, parse_levels
+from egomap.experiments.shapes import EVALUATION
 from egomap.kinds import KINDS
 from egomap.memory.lesions import lesioned_parts, parts_of, possible
 from egomap.rl.threads import torch_threads
@@ -205,7 +206,7 @@ def as_text(answer: dict[str, Any]) -> str:
 
 def read_evaluation(path: Path) -> dict[str, Any]:
     """An answer that was written; a ValueError if the file is something else."""
-    return read_versioned(path, FORMAT, "an evaluation")
+    return read_versioned(path, FORMAT, "an evaluation", EVALUATION)
 
 
 def _scripted(kind: str, env: DoomVectorEnv) -> Player:

@@ -20,6 +20,7 @@ from egomap.envs.vector import DoomVectorEnv
 from egomap.envs.worlds import Worlds
 from egomap.evaluation.runner import ScriptedPlayer, play
 from egomap.evaluation.scores import Optimum
+from egomap.reading import read_json
 from egomap.scenarios import planner as shortest_ways
 from egomap.scenarios.dataset import cache_folder
 from egomap.scenarios.layout import canonical, sha256
@@ -47,8 +48,8 @@ def optima(worlds: Worlds, bar: Bar, *, frame_skip: int = FRAME_SKIP) -> dict[st
     folder = cache_folder() / "planner" / f"{_planner_digest()}-skip{frame_skip}"
     path = folder / f"{sha256(canonical(ids))[:24]}.json"
     try:
-        return _from_json(json.loads(path.read_text()), ids)
-    except (OSError, ValueError, KeyError, TypeError):  # not there, or damaged
+        return _from_json(read_json(path), ids)
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):  # not there, or damaged
         pass
     found: dict[str, Optimum | None] = dict.fromkeys(ids)
     with bar("optimum ") as progress:
@@ -79,7 +80,9 @@ def _play(
 
 def _from_json(data: dict[str, Any], ids: list[str]) -> dict[str, Optimum | None]:
     return {
-        name: None if data[name] is None else Optimum(data[name]["decisions"], data[name]["total_reward"])
+        name: None
+        if (best := data[name]) is None
+        else Optimum(*(float(best[key]) for key in Optimum._fields))
         for name in ids
     }
 

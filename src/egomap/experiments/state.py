@@ -101,14 +101,12 @@ def progress(job: Job) -> Progress:
     try:
         with open(job.folder / "metrics.csv", "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
-            lines = file.read().decode().split("\n")[:-1]
-    except OSError:
+            lines = file.read(TAIL).decode(errors="replace").split("\n")[:-1]
+        row = dict(zip(COLUMNS, lines[-1].split(","), strict=False))
+        score = float(row["mean_return"]) if row["mean_return"] else None
+        return Progress(int(row["decisions"]), float(row["seconds"]), score)
+    except (OSError, IndexError, KeyError, ValueError):  # not there, only the head of the table, or damaged
         return Progress()
-    row = dict(zip(COLUMNS, lines[-1].split(","), strict=False)) if lines else {}
-    if not row.get("decisions", "").isdecimal():  # the head of the table
-        return Progress()
-    score = float(row["mean_return"]) if row["mean_return"] else None
-    return Progress(int(row["decisions"]), float(row["seconds"]), score)
 
 
 def scores(job: Job, split: str) -> dict[str, Any] | None:
@@ -123,7 +121,7 @@ def curve(job: Job) -> list[tuple[int, float, float]]:
     return [
         (int(row["decisions"]), float(row["seconds"]), float(row["test_return"]))
         for row in rows
-        if row["test_return"]
+        if row["test_return"] and row["seconds"]
     ]
 
 
@@ -136,6 +134,6 @@ def training_curve(job: Job) -> list[tuple[int, float, float]]:
     rows = [
         (int(row["decisions"]), float(row["seconds"]), float(row["mean_return"]))
         for row in read_metrics(job.folder / "metrics.csv")
-        if row["mean_return"] and int(row["episodes"]) >= envs
+        if row["mean_return"] and row["seconds"] and float(row["episodes"] or 0) >= envs
     ]
     return rows[:: -(-len(rows) // POINTS) or 1]

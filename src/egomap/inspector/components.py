@@ -14,6 +14,7 @@ import numpy as np
 
 from egomap.config import require
 from egomap.inspector.recording import MapTrack
+from egomap.reading import read_json
 from egomap.training.files import write_whole
 
 FORMAT = "egomap basis 1"
@@ -96,12 +97,12 @@ def load_basis(path: Path) -> Basis:
         ValueError: It is something else, or damaged.
     """
     try:
-        data = json.loads(path.read_text())
+        data = read_json(path)
         require(data["format"] == FORMAT, f"it says {data['format']!r}, not {FORMAT!r}")
         mean, axes, low, high = (np.array(data[name], float) for name in ("mean", "axes", "low", "high"))
         fits = mean.ndim == 1 and axes.shape == (3, len(mean)) and low.shape == high.shape == (3,)
-        sound = all(np.isfinite(part).all() for part in (mean, axes, low, high))
+        sound = all(np.isfinite(part).all() for part in (mean, axes, low, high, float(data["explained"])))
         require(fits and sound, "its numbers do not fit together")
         return Basis(mean, axes, low, high, float(data["explained"]))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} is no basis of `egomap inspect --basis`: {error}.") from error

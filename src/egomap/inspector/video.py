@@ -123,7 +123,7 @@ def write_video(
         reason = told.decode(errors="replace").strip().splitlines()
         require(
             process.returncode == 0,
-            f"ffmpeg could not write the video: {reason[-1] if reason else 'it gave no reason'}.",
+            f"ffmpeg could not write {path}: {reason[-1] if reason else 'it gave no reason'}.",
         )
         os.replace(scratch, path)
     finally:

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import os
 import platform
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from egomap.config import require
+from egomap.reading import MEGABYTE, naming, require_plain
 from egomap.training.files import write_whole
+
+LARGEST = 1024 * MEGABYTE
+"""Bytes: some million updates."""
+LONGEST = 65536
+"""Bytes of a line; one of ours has less than a thousand."""
 
 COLUMNS = (
     "update",
@@ -50,7 +58,7 @@ class Metrics:
 
     def __init__(self, folder: Path, *, keep_updates: int = 0, tensorboard: bool = True) -> None:
         self._path = folder / "metrics.csv"
-        rows = [row for row in read_metrics(self._path) if int(row["update"]) <= keep_updates]
+        rows = [row for row in _rescue(self._path) if int(row["update"]) <= keep_updates]
         self._columns = tuple(dict.fromkeys((*COLUMNS, *(rows[0] if rows else ()))))
         self._rewrite(rows)
         after = int(rows[-1]["decisions"]) + 1 if rows else 0
@@ -62,7 +70,7 @@ class Metrics:
         if new:
             self._columns += new
             self._rewrite(read_metrics(self._path))
-        with open(self._path, "a", newline="") as file:
+        with naming(self._path), open(self._path, "a", newline="") as file:
             csv.DictWriter(file, self._columns, lineterminator="\n").writerow(
                 {k: _short(v) for k, v in row.items()}
             )
@@ -78,7 +86,7 @@ class Metrics:
 
     def sync(self) -> None:
         """Make the rows so far last through a power cut; before a checkpoint that is newer than they are."""
-        with open(self._path, "rb") as file:
+        with naming(self._path), open(self._path, "rb") as file:
             os.fsync(file.fileno())
 
     def close(self) -> None:
@@ -100,7 +108,8 @@ class _Events:
         folder.mkdir(parents=True, exist_ok=True)
         # TensorBoard reads the files in the order of their names.
         name = f"events.out.tfevents.{time.time_ns()}.{platform.node()}.{os.getpid()}"
-        self._file = RecordWriter(open(folder / name, "wb"))  # noqa: SIM115
+        self._path = folder / name
+        self._file = RecordWriter(open(self._path, "wb"))  # noqa: SIM115
         self._write(file_version="brain.Event:2")
         # What earlier files have from here on is not shown: those updates are made again.
         self._write(step=after, session_log=SessionLog(status=SessionLog.START))
@@ -117,23 +126,76 @@ class _Events:
     def _write(self, **fields: Any) -> None:
         from tensorboard.compat.proto.event_pb2 import Event
 
-        self._file.write(Event(wall_time=time.time(), **fields).SerializeToString())
-        self._file.flush()
+        with naming(self._path):
+            self._file.write(Event(wall_time=time.time(), **fields).SerializeToString())
+            self._file.flush()
 
 
 def read_metrics(path: Path) -> list[dict[str, str]]:
-    """The whole rows of a `metrics.csv`; [] if there is none. A last line that was cut off is left out."""
+    """The whole rows of a `metrics.csv`; [] if there is none. Damaged lines, and one that was cut off, are left out.
+
+    Raises:
+        ValueError: The file is something else.
+    """
+    return _read(path)[0]
+
+
+def _read(path: Path) -> tuple[list[dict[str, str]], int]:
+    """The whole rows, and how many lines are damaged; that the last one is cut off is no damage but a kill."""
     if not path.exists():
-        return []
-    text = path.read_text()
-    lines = text[: text.rfind("\n") + 1].splitlines()
-    rows = csv.DictReader(lines)
-    missing = sorted(set(COLUMNS) - set(rows.fieldnames or ())) if lines else []
-    require(
-        not missing,
-        f"{path} has other columns than a run's metrics (it lacks {', '.join(missing[:3])}); move it away.",
+        return [], 0
+    require_plain(path, LARGEST)
+    with open(path, "rb") as file:
+        lines = iter(lambda: file.readline(LONGEST).decode("utf-8", errors="replace"), "")
+        header = next(lines, "")
+        columns = header.rstrip("\r\n").split(",")
+        missing = sorted(set(COLUMNS) - set(columns)) if header else []
+        why = f"it lacks {', '.join(missing[:3])}" if missing else "one is there twice"
+        require(
+            not missing and len(set(columns)) == len(columns),
+            f"{path} has other columns than a run's metrics ({why}); move it away.",
+        )
+        rows: list[dict[str, str]] = []
+        damaged = 0
+        for line in lines:
+            row = _row(line, columns)
+            if row is not None:
+                rows.append(row)
+            elif line.endswith("\n") or len(line) == LONGEST:
+                damaged += 1
+    return rows, damaged
+
+
+def _row(line: str, columns: list[str]) -> dict[str, str] | None:
+    """A line by columns; None unless it is whole and all its figures are numbers, or left out."""
+    values = line.rstrip("\r\n").split(",")
+    if len(values) != len(columns) or not line.endswith("\n"):
+        return None
+    row = dict(zip(columns, values, strict=True))
+    try:
+        for value in values:
+            float(value or 0)
+        return row if all(0 <= int(row[name]) < 2**62 for name in ("update", "decisions")) else None
+    except ValueError:
+        return None
+
+
+def _rescue(path: Path) -> list[dict[str, str]]:
+    """The rows to go on with. The metrics are only a log: what is damaged is set aside and does not hold a run up."""
+    try:
+        rows, damaged = _read(path)
+        if not damaged:
+            return rows
+        what = f"{damaged} of its {len(rows) + damaged} rows are damaged"
+    except ValueError as error:
+        rows, what = [], str(error).removeprefix(f"{path} ").removesuffix("; move it away.").rstrip(".")
+    names = (path.with_name(f"{path.stem}.damaged{n or ''}{path.suffix}") for n in itertools.count())
+    aside = next(name for name in names if not name.exists())
+    os.replace(path, aside)
+    print(
+        f"Note: {path}: {what}; {len(rows)} rows are kept, and the file is now {aside.name}.", file=sys.stderr
     )
-    return [row for row in rows if row["update"] and None not in row.values()]
+    return rows
 
 
 def _short(value: float) -> str:
