@@ -9,8 +9,9 @@ import itertools
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -73,21 +74,47 @@ def main(arguments: list[str] | None = None) -> int:
             description="Projective mapping and structured egocentric memory for reinforcement learning.",
             args=given,
         )
+    except SystemExit as left:  # flags that nobody knows; they are shown already
+        if left.code == 2:
+            _tell_torchrun("the flags are not understood; what is wrong with them is shown further up.")
+        raise
     except KeyboardInterrupt:
         print("\nStopped.", file=sys.stderr)
         return 130
     except BrokenPipeError:  # e.g. `egomap ... | head`
         return 141
     except ImportError as error:  # a package that is missing or broken
-        print(f"egomap: {error}; install egomap again, with all that it needs.", file=sys.stderr)
-        return 2
+        return _refuse(f"{error}; install egomap again, with all that it needs.")
+    except MemoryError:
+        return _refuse("there is not enough memory for this; ask for less at once.")
     except INPUT_ERRORS as error:
-        print(f"egomap: {sentence(error)}", file=sys.stderr)
-        return 2
+        return _refuse(sentence(error))
+
+
+def _refuse(told: str) -> int:
+    """Tell a person why nothing is done, and return the exit code for it.
+
+    Of several ranks, which mostly say the same, the first alone says it here; torchrun shows the others'.
+    """
+    _tell_torchrun(told)
+    if "TORCHELASTIC_ERROR_FILE" not in os.environ or os.environ.get("RANK", "0") == "0":
+        print(f"egomap: {told}", file=sys.stderr)
+    return 2
+
+
+def _tell_torchrun(told: str) -> None:
+    """Under torchrun, which shows forty lines of its own when a rank fails: let `told` be at their end."""
+    report = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if report:
+        about = {"message": told, "errorCode": 2, "extraInfo": {"timestamp": str(int(time.time()))}}
+        with suppress(OSError):
+            Path(report).write_text(json.dumps({"message": about}))
 
 
 def sentence(error: BaseException) -> str:
     """What a person needs to know of `error`."""
+    if "can't allocate memory" in str(error):  # torch's own words for it go on for lines
+        return "there is not enough memory for this; ask for less at once."
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}."
@@ -437,6 +464,20 @@ def evaluate(
         out: JSON file for all scores; it must not exist.
         print_json: Print the JSON, and nothing else, on stdout.
     """
+    from egomap.experiments.question import Question, parse_levels
+
+    question = Question(
+        split,
+        episodes_per_layout,
+        layouts,
+        argmax,
+        checkpoint,
+        parse_levels(noise),
+        seed,
+        num_envs,
+        lesion,
+        lesion_by,
+    ).validate()
     if out is not None:  # before anything is played, lest the results find no place
         require(not out.exists(), f"{out} exists already; give another name.")
         require(out.resolve().parent.is_dir(), f"{out} cannot be written: {out.parent} is not a folder.")
@@ -455,18 +496,6 @@ def evaluate(
     from egomap.experiments import evaluate as evaluation
     from egomap.training.files import write_whole
 
-    question = evaluation.Question(
-        split,
-        episodes_per_layout,
-        layouts,
-        argmax,
-        checkpoint,
-        evaluation.parse_levels(noise),
-        seed,
-        num_envs,
-        lesion,
-        lesion_by,
-    )
     asked = agents if agents is not None else ()
     if agents is None and not runs:  # the planner knows the way only where there is a layout
         known = worlds is not None and all(world.layout is not None for world in worlds)
@@ -559,6 +588,7 @@ def inspect(options: tyro.conf.OmitArgPrefixes[InspectOptions]) -> int:
 
     Example: egomap inspect runs/a --layout 3 --out episode.html
     """
+    options.validate()  # before torch is loaded
     from egomap.inspector.command import inspect as run
 
     for path in run(options, progress_bar):
@@ -571,6 +601,7 @@ def play(options: tyro.conf.OmitArgPrefixes[PlayOptions]) -> int:
 
     Example: egomap play runs/a --layout 3
     """
+    options.validate()  # before torch is loaded
     from egomap.inspector.command import play as run
 
     recording, files = run(options)
@@ -584,6 +615,7 @@ def probe(options: tyro.conf.OmitArgPrefixes[ProbeOptions]) -> int:
 
     Example: egomap probe runs/a --layouts 32
     """
+    options.validate()
     from egomap.inspector.command import probe as run
     from egomap.inspector.probe_report import print_table
 

@@ -152,6 +152,7 @@ def test_bad_input(run: Path, refused: Refused) -> None:
     )
     assert "layouts must be 4 to 4" in refused("probe", run, "--layouts", 9, "--out", "p")
     assert "no memory" in refused("play", "--agent", "planner")
+    assert "give the figure's file by --figure" in refused("inspect", run, "--steps", "0,4")
 
 
 def test_a_run_without_a_checkpoint(run: Path, tmp_path: Path, refused: Refused) -> None:

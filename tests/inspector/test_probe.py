@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 
@@ -129,3 +130,6 @@ def test_too_few_layouts(sets: dict[Task, ScenarioSet]) -> None:
     for layouts in (3, 5):
         with pytest.raises(ValueError, match=f"layouts must be 4 to 4; got {layouts}"):
             probe(agent, agent, worlds, EnvSettings(), layouts=layouts, driver="planner", seed=0)
+    two = dataclasses.replace(worlds, worlds=worlds.worlds[:2])
+    with pytest.raises(ValueError, match="probing needs 4 held-out layouts or more; there are only 2"):
+        probe(agent, agent, two, EnvSettings(), layouts=4, driver="planner", seed=0)

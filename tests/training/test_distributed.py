@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shutil
 import signal
 import socket
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from egomap.scenarios.dataset import ScenarioSet
+from egomap.training.distributed import join_ranks
 from egomap.training.metrics import read_metrics
 
 pytestmark = pytest.mark.slow
@@ -54,6 +56,58 @@ def test_two_ranks_agree(kind: str) -> None:
     assert done.returncode == 0, done.stderr
     assert "rank 0 of 2 agrees" in done.stdout
     assert "rank 1 of 2 agrees" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        (
+            {"RANK": "0"},
+            "WORLD_SIZE must be a whole number of 1 or more; it is missing. Start the ranks by torchrun",
+        ),
+        ({"WORLD_SIZE": "2"}, "RANK must be a whole number of 0 or more; it is missing."),
+        ({"RANK": "0", "MASTER_PORT": "29500"}, "WORLD_SIZE must be"),
+        ({"RANK": "0", "WORLD_SIZE": "2"}, "MASTER_PORT must be a whole number of 1 or more; it is missing."),
+        ({"RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": "99999"}, "MASTER_PORT must be"),
+        ({"RANK": "one", "WORLD_SIZE": "2"}, "RANK must be a whole number of 0 or more; it is 'one'."),
+        ({"RANK": "0", "WORLD_SIZE": "0"}, "WORLD_SIZE must be a whole number of 1 or more; it is '0'."),
+        ({"RANK": "2", "WORLD_SIZE": "2"}, "RANK must be below WORLD_SIZE; got 2 and 2."),
+        ({"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "5"}, "LOCAL_RANK must be below LOCAL_WORLD_SIZE"),
+        ({"RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "9999999"}, "LOCAL_WORLD_SIZE must be"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
+)
+def test_variables_that_torchrun_does_not_set(
+    variables: dict[str, str], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=re.escape(told)), join_ranks():
+        pass
+
+
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        ("--budget=-5", "budget must be 1 decision or more; got -5."),
+        ("--bogus=1", "the flags are not understood; what is wrong with them is shown further up."),
+    ],
+)
+def test_bad_input_is_the_last_that_torchrun_shows(flag: str, told: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*TORCHRUN, "--standalone", "--nproc-per-node=2", "-m", "egomap", "train", flag, "--folder=run"],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        cwd=tmp_path,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode != 0
+    *_, reason, end = done.stderr.rstrip().splitlines()
+    assert reason.split(":", 1)[1].strip() == told and set(end) == {"="}, done.stderr
+    assert done.stderr.count("egomap: ") <= 1, "every rank says it"
+    assert not list(tmp_path.iterdir())
 
 
 def ranks_of(torchrun: int, only: int | None = None) -> list[int]:

@@ -12,7 +12,15 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from egomap.config import AgentKind, MapSettings, ScenarioConfig, TrainConfig, distinctive, require
+from egomap.config import (
+    AgentKind,
+    MapSettings,
+    ScenarioConfig,
+    TrainConfig,
+    distinctive,
+    require,
+    require_within,
+)
 from egomap.experiments import paper
 from egomap.kinds import KINDS
 from egomap.presets import ABLATIONS, preset
@@ -30,6 +38,8 @@ AGENTS: dict[AgentName, str] = {
 PAPER_AGENTS: tuple[AgentName, ...] = ("random", "gru", "neural-map", "egomap", "planner")
 """Those of the paper's main table."""
 MOST_EVALUATIONS = 10
+MOST_SEEDS = 1000
+"""Each is a training of its own for every row."""
 LEAST_BETWEEN = 100_000
 """Decisions: an evaluation of 64 layouts takes up to 33 600 of them, and must not take longer than the learning."""
 
@@ -57,19 +67,19 @@ class Scale:
 
     def validate(self) -> Scale:
         """Return self, or raise a ValueError that says which value is out of range."""
-        for name, value in (
-            ("budget", self.budget),
-            ("seeds", self.seeds),
-            ("train", self.train),
-            ("test", self.test),
-            ("train-layouts", self.train_layouts),
-            ("episodes-per-layout", self.episodes_per_layout),
+        for name, value, most in (
+            ("budget", self.budget, 10**15),
+            ("seeds", self.seeds, MOST_SEEDS),
+            ("train", self.train, 9999),
+            ("test", self.test, 9999),
+            ("train-layouts", self.train_layouts, 9999),
+            ("episodes-per-layout", self.episodes_per_layout, 10**6),
         ):
-            require(value >= 1, f"{name} must be 1 or more; got {value}.")
+            require_within(name, value, 1, most)
         every = self.evaluate_every
         require(every is None or every >= 0, f"evaluate-every must be 0 or more; got {every}.")
         require(len(set(self.lesions)) == len(self.lesions), "a lesion is given twice.")
-        require(self.first_seed >= 0, f"first-seed must be 0 or more; got {self.first_seed}.")
+        require_within("first-seed", self.first_seed, 0, 2**31 - MOST_SEEDS)
         return self
 
     @property

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from egomap.config import EnvSettings, require
-from egomap.memory.lesions import Replacement
+from egomap.config import EnvSettings, require, require_seed, require_within
+
+if TYPE_CHECKING:  # for it brings torch along, and bad input is to be told at once
+    from egomap.memory.lesions import Replacement
+
+MOST_LEVELS = 1000
+"""Of noise; each is a whole evaluation."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +37,13 @@ class Question:
 
     def validate(self) -> Question:
         """Return self, or raise a ValueError that says which value is out of range."""
-        k = self.episodes_per_layout
-        require(k >= 1, f"episodes-per-layout must be 1 or more; got {k}.")
+        require_within("episodes-per-layout", self.episodes_per_layout, 1, 10**6)
         require(self.layouts is None or self.layouts >= 1, f"layouts must be 1 or more; got {self.layouts}.")
         require(self.num_envs >= 1, f"num-envs must be 1 or more; got {self.num_envs}.")
-        require(self.seed >= 0, f"seed must be 0 or more; got {self.seed}.")
+        require_seed(self.seed)
         for level in self.noise:
             EnvSettings(ego_motion_noise=level).validate()
+        require_within("number of levels of noise", len(self.noise), 0, MOST_LEVELS)
         require(len(set(self.noise)) == len(self.noise), "a level of noise is given twice.")
         require(len(set(self.lesions)) == len(self.lesions), "a lesion is given twice.")
         require(
@@ -60,11 +65,13 @@ def parse_levels(text: str) -> tuple[float, ...]:
             return tuple(float(part) for part in parts)
         dots = parts.index("...")
         first, second, last = float(parts[dots - 2]), float(parts[dots - 1]), float(parts[dots + 1])
-        steps = round((last - first) / (second - first))
+        steps = min(round((last - first) / (second - first)), MOST_LEVELS)
         require(dots >= 2 and steps >= 2 and abs(first + steps * (second - first) - last) < 1e-9, text)
         # Rounded, so that the levels are the numbers that a person would write.
         between = [round(first + step * (second - first), 9) for step in range(steps + 1)]
         before, after = parts[: dots - 2], parts[dots + 2 :]
         return (*map(float, before), *between, *map(float, after))
     except (ValueError, IndexError, ArithmeticError):
-        raise ValueError(f"noise must be levels like 0,0.1,0.2 or 0,0.02,...,0.2; got {text!r}.") from None
+        raise ValueError(
+            f"noise must be levels like 0,0.1,0.2 or 0,0.02,...,0.2, at most {MOST_LEVELS}; got {text!r:.200}."
+        ) from None

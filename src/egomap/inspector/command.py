@@ -96,6 +96,7 @@ def record(options: InspectOptions, subject: Subject, bar: Bar) -> list[Recordin
 
 def probe(options: ProbeOptions, bar: Bar) -> tuple[ProbeResult, list[Path]]:
     """Probe a run's agent; the result, and the files that were written."""
+    options.validate()
     folder = options.out or options.run / "probe"
     files = [folder / name for name in ("probe.json", "probe.png", "probe.svg")]
     require(not folder.exists() or folder.is_dir(), f"{folder} is a file; give a folder.")
@@ -153,11 +154,11 @@ def play(options: PlayOptions) -> tuple[Recording, list[Path]]:
 
 
 def _check(options: InspectOptions) -> None:
+    options.validate()
     require_ending(options.out, ".html", ".htm")
     require_ending(options.figure, ".png", ".svg", ".pdf")
     require_ending(options.video, ".mp4")
     require_ending(options.rrd, ".rrd")
-    require(bool(options.layout), "give a layout.")
     if options.video is not None:
         require(0.05 <= options.speed <= 50, f"speed must be 0.05 to 50; got {options.speed}.")
         find_ffmpeg()

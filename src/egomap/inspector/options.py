@@ -1,4 +1,7 @@
-"""What `egomap inspect`, `play` and `probe` can be asked; plain data, no heavy imports. Checked where it is used."""
+"""What `egomap inspect`, `play` and `probe` can be asked; plain data, no heavy imports.
+
+What `validate` does not know, because it needs files or layouts, is checked where it is used.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from egomap.config import AgentKind, Task
+from egomap.config import AgentKind, Task, require, require_seed
 
 AgentName = Literal[AgentKind, "random", "planner"]
 
@@ -35,6 +38,10 @@ class SubjectOptions:
     """Which layouts of the set."""
     seed: int = 0
     """With the layout it fixes the episode: the same as an evaluation with this seed plays."""
+
+    def validate(self) -> None:
+        """Raise a ValueError that says which value is out of range."""
+        require_seed(self.seed)
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,15 @@ class InspectOptions(SubjectOptions):
     """File of the map's principal components: used if it is there, else fitted to these episodes and kept."""
     overwrite: bool = False
     """Write over files that exist, without asking."""
+
+    def validate(self) -> None:
+        """Raise a ValueError that says which value is out of range."""
+        super().validate()
+        require(bool(self.layout), "give a layout.")
+        require(
+            not self.steps or self.figure is not None,
+            "--steps chooses the decisions of a figure; give the figure's file by --figure.",
+        )
 
 
 @dataclass(frozen=True)
@@ -112,3 +128,7 @@ class ProbeOptions:
     """Folder for probe.json, probe.png and probe.svg (default: RUN/probe)."""
     overwrite: bool = False
     """Write over files that exist, without asking."""
+
+    def validate(self) -> None:
+        """Raise a ValueError that says which value is out of range."""
+        require_seed(self.seed)

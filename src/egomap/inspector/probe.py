@@ -99,6 +99,7 @@ def probe(
     Raises:
         ValueError: There are too few layouts, or a kind of thing was never seen.
     """
+    require(len(worlds) >= 4, f"probing needs 4 held-out layouts or more; there are only {len(worlds)}.")
     require(4 <= layouts <= len(worlds), f"layouts must be 4 to {len(worlds)}; got {layouts}.")
     first = worlds[0].layout
     require(first is not None, "probing needs the layouts, and these scenario files come without them.")

@@ -39,6 +39,7 @@ class Subject(NamedTuple):
 
 def find_subject(options: SubjectOptions, *, nobody: bool = False) -> Subject:
     """The subject that `options` name; with `nobody` there may be no agent at all."""
+    options.validate()
     require(
         options.run is None or options.agent is None,
         "give RUN or --agent, not both: RUN has its own agent.",
