@@ -37,8 +37,12 @@ def test_what_fits() -> None:
         ({"name": 3}, "it.name is 3 instead of a str"),
         ({"name": None}, "it.name is None instead of a str"),
         ({"place": [1.0]}, "it.place has 1 entries, not 2"),
-        ({"place": [1.0, math.nan]}, "it.place is nan instead of a float"),
+        ({"place": [1.0, math.nan]}, "it.place is nan, which is no figure"),
         ({"place": [1.0, True]}, "it.place is True instead of a float"),
+        (
+            {"place": [10**400, 0.0]},
+            "it.place is 1000000000000000000000000000000000000000, which is no figure",
+        ),
         ({"scores": []}, "it.scores is not a list, or empty"),
         ({"scores": {"a": 1}}, "it.scores is not a list, or empty"),
         ({"scores": ["1"]}, "it.scores is '1' instead of a float"),

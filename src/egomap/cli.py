@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 INPUT_ERRORS = (ValueError, OSError, RuntimeError)
 """What our own code raises with a sentence that a person can act upon."""
+LONGEST = 1500
+"""Characters of such a sentence: it may quote a file, which may be anything."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -118,7 +120,7 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}."
-    return str(error) or type(error).__name__
+    return " ".join(str(error).split())[:LONGEST] or type(error).__name__
 
 
 @contextmanager

@@ -214,13 +214,13 @@ class ScenarioConfig:
 
     def validate(self) -> ScenarioConfig:
         """Return self, or raise a ValueError that says which value is out of range."""
-        require(self.task in TASKS, f"task must be one of {', '.join(TASKS)}; got {self.task!r}.")
+        require(self.task in TASKS, f"task must be one of {', '.join(TASKS)}; got {self.task!r:.80}.")
         for name in _WHOLE_NUMBERS:
             value = getattr(self, name)
-            require(isinstance(value, int), f"{name} must be a whole number; got {value!r}.")
+            require(isinstance(value, int), f"{name} must be a whole number; got {value!r:.80}.")
         require(
             isinstance(self.wall_probability, float),
-            f"wall-probability must be a number; got {self.wall_probability!r}.",
+            f"wall-probability must be a number; got {self.wall_probability!r:.80}.",
         )
         require(
             SMALLEST_SIZE <= self.size <= LARGEST_SIZE,
@@ -308,7 +308,7 @@ class MapSettings:
             ("map-frame", self.map_frame, get_args(MapFrame)),
             ("similarity", self.similarity, get_args(Similarity)),
         ):
-            require(value in allowed, f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
+            require(value in allowed, f"{name} must be one of {', '.join(allowed)}; got {value!r:.80}.")
         steps = self.write_gradient_steps
         require(steps is None or steps >= 0, f"write-gradient-steps must be 0 or more, or None; got {steps}.")
         return self
@@ -364,7 +364,7 @@ class AgentConfig:
     def validate(self) -> AgentConfig:
         """Return self, or raise a ValueError that says which value is out of range."""
         kinds = get_args(AgentKind)
-        require(self.kind in kinds, f"kind must be one of {', '.join(kinds)}; got {self.kind!r}.")
+        require(self.kind in kinds, f"kind must be one of {', '.join(kinds)}; got {self.kind!r:.80}.")
         require_within("hidden-size", self.hidden_size, 1, 4096)
         require_within("neural-map-size", self.neural_map_size, SMALLEST_MAP, LARGEST_MAP)
         require_within("neural-map-channels", self.neural_map_channels, 1, MOST_CHANNELS)
@@ -444,7 +444,7 @@ class LearnerSettings:
             ("learning-rate-decay", self.learning_rate_decay),
         ):
             allowed = get_args(get_type_hints(LearnerSettings)[name.replace("-", "_")])
-            require(chosen in allowed, f"{name} must be one of {', '.join(allowed)}; got {chosen!r}.")
+            require(chosen in allowed, f"{name} must be one of {', '.join(allowed)}; got {chosen!r:.80}.")
         for name, share in (
             ("discount", self.discount),
             ("trace-decay", self.trace_decay),
@@ -558,8 +558,8 @@ def _from_plain(kind: type, data: Any, where: str) -> Any:
             value = as_float(value)
         elif like is None:
             allowed = get_args(get_type_hints(kind)[name])
-            require(type(value) in allowed, f"{where}.{name} cannot be {value!r}.")
+            require(type(value) in allowed, f"{where}.{name} cannot be {value!r:.80}.")
         elif type(value) is not type(like):
-            raise ValueError(f"{where}.{name} must be of type {type(like).__name__}; got {value!r}.")
+            raise ValueError(f"{where}.{name} must be of type {type(like).__name__}; got {value!r:.80}.")
         values[name] = value
     return kind(**values)

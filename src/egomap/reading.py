@@ -8,7 +8,6 @@ ever, so both are refused before a byte is read.
 from __future__ import annotations
 
 import json
-import math
 import os
 import stat
 from collections.abc import Iterator
@@ -65,9 +64,9 @@ def require_like(data: Any, like: Any, where: str) -> None:
 
     Args:
         data: What a JSON file holds.
-        like: A type, whose value it must be (a float may be written as a whole number, and is finite); `[like]` for a
-            list with one entry or more, `[like, like]` for a pair; a table of some of its entries; a frozenset of
-            words, one of which it must be; `(like, None)` if it may be null.
+        like: A type, whose value it must be (a number is finite and below 10^18; a float may be written as a whole
+            number); `[like]` for a list with one entry or more, `[like, like]` for a pair; a table of some of its
+            entries; a frozenset of words, one of which it must be; `(like, None)` if it may be null.
         where: What the sentence calls it.
     """
     if isinstance(like, tuple):
@@ -86,9 +85,10 @@ def require_like(data: Any, like: Any, where: str) -> None:
     elif isinstance(like, frozenset):
         _require(isinstance(data, str) and data in like, f"{where} is {data!r:.40}, which is not known")
     else:
-        wanted = (int, float) if like is float else (like,)
-        fits = type(data) in wanted and not (isinstance(data, float) and not math.isfinite(data))
+        fits = type(data) in ((int, float) if like is float else (like,))
         _require(fits, f"{where} is {data!r:.40} instead of a {like.__name__}")
+        # What is larger is no figure of ours, and overflows when it is counted with.
+        _require(isinstance(data, str) or abs(data) < 1e18, f"{where} is {data!r:.40}, which is no figure")
 
 
 def _require(holds: bool, sentence: str) -> None:

@@ -147,6 +147,10 @@ def test_a_side_car_with_a_million_cells(tmp_path: Path) -> None:
     path.write_text(json.dumps({"exterior": square, "walls": [[0, 1, 1, 1]], "start": [0, 0], "end": [5, 5]}))
     with pytest.raises(ValueError, match="does not describe a labyrinth map"):
         read_reference(path, "labyrinth")
+    square = [[0, 0], [10**400, 0]]
+    path.write_text(json.dumps({"exterior": square, "walls": [[0, 1, 1, 1]], "start": [0, 0], "end": [5, 5]}))
+    with pytest.raises(ValueError, match="does not describe a labyrinth map"):
+        read_reference(path, "labyrinth")
 
 
 @pytest.mark.parametrize("read", [read_cfg, read_wad, lambda path: read_reference(path, "labyrinth")])

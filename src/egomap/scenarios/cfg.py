@@ -87,7 +87,7 @@ def _settings(text: str, path: Path) -> dict[str, str]:
             raise ValueError(f"{path} is not a ViZDoom .cfg: cannot understand {line!r}.")
         key = match[1].lower().replace("_", "")
         if key not in KEYS:
-            raise ValueError(f"{path} sets {match[1]!r}, which ViZDoom does not know.")
+            raise ValueError(f"{path} sets {match[1]!r:.80}, which ViZDoom does not know.")
         value = " ".join(match[3].split())
         if match[2] == "+=" and key in settings:
             # Lists grow: the braces between the old and the new values go.

@@ -75,7 +75,7 @@ def require_map(path: Path, name: str) -> MapInfo:
     maps = _maps(path)
     if name.upper() not in maps:
         some = ", ".join(list(maps)[:5]) + (f", ... ({len(maps)} in all)" if len(maps) > 5 else "")
-        raise ValueError(f"{path} has no map {name!r}; it has {some}.")
+        raise ValueError(f"{path} has no map {name!r:.80}; it has {some}.")
     return _inspect(name.upper(), maps[name.upper()], path)
 
 
@@ -113,7 +113,7 @@ def _udmf(name: str, data: bytes, where: str) -> MapInfo:
     def number(block: dict[str, object], kind: str, key: str, default: float | None = None) -> float:
         value = block.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise ValueError(f"a {kind} in {where} has {key} = {value!r}, which is not a number.")
+            raise ValueError(f"a {kind} in {where} has {key} = {value!r:.80}, which is not a number.")
         return value
 
     def refer(kind: str, key: str, to: str, *, optional: bool = False) -> None:

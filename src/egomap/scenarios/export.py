@@ -165,7 +165,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not the manifest of a scenario set.")
     if manifest["format"] != FORMAT_VERSION:
         raise ValueError(
-            f"{path} is of format {manifest['format']!r}; this version reads format {FORMAT_VERSION}. "
+            f"{path} is of format {manifest['format']!r:.80}; this version reads format {FORMAT_VERSION}. "
             "Generate the set again."
         )
     rest = {key: value for key, value in manifest.items() if key != "digest"}

@@ -125,12 +125,12 @@ class Layout:
                 goals=tuple(_cell(goal) for goal in data["goals"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"this is not a layout: {error!r}") from error
+            raise ValueError(f"this is not a layout: {error!r:.200}") from error
         layout._check()
         return layout
 
     def _check(self) -> None:
-        require(self.task in TASKS, f"this layout has an unknown task: {self.task!r}.")
+        require(self.task in TASKS, f"this layout has an unknown task: {self.task!r:.80}.")
         require(bool(self.goals), "this is not a layout: it has no goal.")
         for cell in (self.start, *self.goals):
             inside = 0 <= cell.column < self.size and 0 <= cell.row < self.size
@@ -161,7 +161,7 @@ def sha256(data: bytes) -> str:
 
 def _whole(value: object) -> int:
     if type(value) is not int:
-        raise TypeError(f"{value!r} is not a whole number")
+        raise TypeError(f"{value!r:.80} is not a whole number")
     return value
 
 

@@ -36,8 +36,8 @@ def read_reference(path: Path, task: Task) -> ReferenceLayout:
         return _layout(read_json(path), task)
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}.") from error
-    except (KeyError, IndexError, TypeError, ValueError, ZeroDivisionError, RecursionError) as error:
-        raise ValueError(f"{path} does not describe a {task} map of the authors: {error!r}.") from error
+    except (KeyError, IndexError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise ValueError(f"{path} does not describe a {task} map of the authors: {error!r:.200}.") from error
 
 
 def _layout(data: dict[str, Any], task: Task) -> ReferenceLayout:

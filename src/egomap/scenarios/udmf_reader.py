@@ -45,7 +45,7 @@ def parse_textmap(data: bytes, where: str) -> dict[str, list[Block]]:
         kind, word = tokens[place]
         following = tokens[place + 1][1] if place + 1 < len(tokens) else ""
         if kind != "word" or following not in ("=", "{"):
-            raise _malformed(where, f"expected a block or a setting, got {word!r}")
+            raise _malformed(where, f"expected a block or a setting, got {word!r:.80}")
         if following == "{":
             block, place = _block(tokens, place + 2, word, where)
             blocks.setdefault(word.lower(), []).append(block)

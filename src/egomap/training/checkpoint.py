@@ -76,7 +76,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
             if header.get("format") != FORMAT:
                 found = header.get("format", "no format")
                 raise ValueError(
-                    f"{path} is no checkpoint of this version: it says {found!r}, not {FORMAT!r}."
+                    f"{path} is no checkpoint of this version: it says {found!r:.80}, not {FORMAT!r}."
                 )
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         data = json.loads(header["data"])

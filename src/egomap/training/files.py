@@ -43,7 +43,7 @@ def read_versioned(path: Path, version: str, what: str, like: dict[str, Any]) ->
     """
     try:
         data: dict[str, Any] = read_json(path)
-        require(data["format"] == version, f"its format is {data['format']!r}, not {version!r}")
+        require(data["format"] == version, f"its format is {data['format']!r:.80}, not {version!r}")
         require_like(data, like, "it")
         return data
     except (OSError, ValueError, KeyError, TypeError) as error:
