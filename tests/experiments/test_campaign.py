@@ -167,7 +167,7 @@ def test_asked_to_stop(tmp_path: Path, signals: list[signal.Signals]) -> None:
         for number in signals:
             process.send_signal(number)
             time.sleep(0.1)
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate(timeout=200)
     finally:
         process.kill()
         process.wait()

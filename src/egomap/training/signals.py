@@ -1,6 +1,6 @@
 """Signals that ask a command to end: Ctrl-C, SIGTERM, and SIGHUP, which a lost connection sends.
 
-What comes in: what to do at the first of them. What goes out: nothing; the handlers are as before when it is left.
+What comes in: what to do at the first of them. What goes out: nothing; afterwards the handlers are as before.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ ALL = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def on_first_signal(stop: Callable[[], None], signals: Sequence[signal.Signals] = ALL) -> Iterator[None]:
     """Within this the first of the signals calls `stop`, and the second is not held back.
 
-    Only SIGHUP is: a lost connection may send it twice, from the terminal and from the shell. One that is ignored
-    already, as under nohup, stays ignored. Outside of the main thread somebody else minds the signals.
+    Only SIGHUP is, from then on: a lost connection may send it twice, from the terminal and from the shell, and the
+    second may come when all is done. One that is ignored already, as under nohup, stays ignored. Outside of the main
+    thread somebody else minds the signals.
     """
     before: dict[signal.Signals, Any] = {}
 
     def ask(number: int, frame: FrameType | None) -> None:
+        if signal.SIGHUP in before:
+            before[signal.SIGHUP] = lambda number, frame: leave_terminal()
         for known, handler in before.items():
             signal.signal(known, handler)
         if number == signal.SIGHUP:
-            signal.signal(number, lambda number, frame: leave_terminal())
             leave_terminal()
         stop()
 
