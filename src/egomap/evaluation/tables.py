@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from egomap.evaluation.runner import EpisodeResult
+if TYPE_CHECKING:  # for it brings torch along, and commands that only check their flags need none
+    from egomap.evaluation.runner import EpisodeResult
 
-Results = Mapping[str, Sequence[EpisodeResult]]
+Results = Mapping[str, Sequence["EpisodeResult"]]
 
 
 def summary(results: Sequence[EpisodeResult]) -> dict[str, Any]:

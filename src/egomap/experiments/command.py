@@ -291,4 +291,6 @@ def read_data(path: Path) -> dict[str, Any]:
     """The data of an experiment; a ValueError if the file is something else."""
     from egomap.experiments.gather import FORMAT
 
-    return read_versioned(path, FORMAT, "the data of an experiment", EXPERIMENT)
+    data = read_versioned(path, FORMAT, "the data of an experiment", EXPERIMENT)
+    require(data["budget"] >= 1, f"{path} is of an experiment without a budget; make it again.")
+    return data

@@ -52,7 +52,7 @@ def times_as_many(data: dict[str, Any]) -> str:
 def _cells(row: dict[str, Any], data: dict[str, Any]) -> list[str]:
     test, train = row["ours"]["test"], row["ours"]["train"]
     frames = MISSING
-    if row["decisions"] is not None:
+    if row["decisions"] is not None and row["paper_frames"] is not None:
         frames = f"{short(row['decisions'] * FRAME_SKIP)} / {short(row['paper_frames'])}"
     return [
         row["task"],

@@ -89,7 +89,7 @@ def _field(tokens: list[tuple[str, str]], place: int, into: Block, where: str) -
         raise _malformed(where, "it ends within a field")
     (name_kind, name), (_, equals), (kind, text), (_, end) = tokens[place : place + 4]
     if name_kind != "word" or equals != "=" or end != ";" or kind == "mark":
-        raise _malformed(where, f"near {name} {equals} {text} {end}")
+        raise _malformed(where, f"near {f'{name} {equals} {text} {end}'!r:.80}")
     if kind == "number" and not _has_fraction(text) and len(text) > LONGEST_INTEGER:
         raise _malformed(where, f"the number {text[:12]}... is too long")
     into[name.lower()] = _value(kind, text)

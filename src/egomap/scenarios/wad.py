@@ -77,7 +77,7 @@ def parse_wad(data: bytes, source: str) -> list[Lump]:
             raise ValueError(f"{source} is broken: lump {index} has the name {raw!r}.") from None
         # Markers (size 0) may carry any offset in files from other tools.
         if size < 0 or (size > 0 and (start < 0 or start + size > len(data))):
-            raise ValueError(f"{source} is truncated or broken: lump {name} lies outside the file.")
+            raise ValueError(f"{source} is truncated or broken: lump {name!r} lies outside the file.")
         total += size
         if total > MOST_SHARED * len(data):
             raise ValueError(f"{source} is broken: its lumps have more bytes than it has itself.")
