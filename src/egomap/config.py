@@ -324,7 +324,35 @@ class MapSettings:
         return (self.channels + 2 * self.use_query_position) if self.use_query else 0
 
 
-AgentKind = Literal["none", "frame-stack", "gru", "lstm", "neural-map", "egomap"]
+@dataclass(frozen=True)
+class PlaceSettings:
+    """Place planes beside a memory (not in the paper): a grid of what is free, blocked and visited."""
+
+    cell: float = 32.0
+    """Side of a cell in map units, above 0."""
+    window: int = 28
+    """Cells along each side of the views, 12 to 256."""
+    far_factor: int = 3
+    """How many times as wide the far view is as the near one, 2 or more."""
+    rays: int = 28
+    """Columns of the depth image that are followed, 1 or more."""
+    sight: float = 448.0
+    """Map units up to which free space is believed, above 0."""
+    fade: float = 50.0
+    """Decisions after which the trace of a visit has faded to a third, above 0."""
+
+    def validate(self) -> PlaceSettings:
+        """Return self, or raise a ValueError that says which value is out of range."""
+        for name, length in (("cell", self.cell), ("sight", self.sight)):
+            require_length(name, length)
+        require_within("window", self.window, SMALLEST_MAP, LARGEST_MAP)
+        require_within("far-factor", self.far_factor, 2, 16)
+        require_within("rays", self.rays, 1, 4096)
+        require(0 < self.fade < math.inf, f"fade must be above 0 decisions; got {self.fade}.")
+        return self
+
+
+AgentKind = Literal["none", "frame-stack", "gru", "lstm", "neural-map", "egomap", "places", "egomap+"]
 """What an agent remembers with; `egomap.kinds` has a row for each."""
 
 UNKNOWN_DEPTH = 456.0
@@ -360,6 +388,8 @@ class AgentConfig:
     """Channels of the Neural Map, 1 or more."""
     stack_size: int = later(4)
     """Observations that a frame stack holds, with the latest, 2 or more."""
+    places: PlaceSettings = later(PlaceSettings())
+    """Place planes of the agents that have them."""
 
     def validate(self) -> AgentConfig:
         """Return self, or raise a ValueError that says which value is out of range."""
@@ -374,6 +404,7 @@ class AgentConfig:
         require(0 < self.value_gain < math.inf, f"value-gain must be above 0; got {self.value_gain}.")
         require(0.0 <= self.padding <= 10.0, f"padding must be between 0 and 10; got {self.padding}.")
         self.map.validate()
+        self.places.validate()
         return self
 
 

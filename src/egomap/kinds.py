@@ -104,6 +104,20 @@ def _egomap(config: AgentConfig, fitting: Fitting) -> nn.Module:
     )
 
 
+def _with_places(inner: Builder) -> Builder:
+    """A builder that puts place planes beside what another builds."""
+
+    def build(config: AgentConfig, fitting: Fitting) -> nn.Module:
+        from egomap.memory.places import PlacesMemory
+
+        memory = cast("Memory", inner(config, fitting))
+        return PlacesMemory(
+            memory, fitting.camera, fitting.extent, config.places, hidden_size=config.hidden_size
+        )
+
+    return build
+
+
 KINDS: dict[AgentKind, Kind] = {
     "none": Kind("No memory", "#ced4da", _none),
     "frame-stack": Kind("Frame stack", "#74b816", _frame_stack),
@@ -111,6 +125,8 @@ KINDS: dict[AgentKind, Kind] = {
     "lstm": Kind("LSTM", "#ae3ec9", _recurrent),
     "neural-map": Kind("Neural Map", "#e67700", _neural_map, has_map=True),
     "egomap": Kind("EgoMap", "#1864ab", _egomap, has_map=True),
+    "places": Kind("GRU and places", "#099268", _with_places(_recurrent), has_map=True),
+    "egomap+": Kind("EgoMap+", "#c2255c", _with_places(_egomap), has_map=True),
 }
 """Every kind, from the least memory to the most."""
 

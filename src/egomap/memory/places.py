@@ -1,0 +1,374 @@
+"""Place planes: where it is free, where it is blocked, and where the agent has been, beside any other memory.
+
+What comes in: depth along the horizon and pose (`MemoryInputs`). What goes out: planes of a grid in the world's frame,
+seen from where the agent stands at two scales, and read by a small CNN. Not in the paper: its map cannot tell a free
+cell from one that was never seen. Everything in the planes is data, like the pose: no gradient goes into them, and
+their evidence is computed for all steps of a rollout at once.
+
+Convention: as `egomap.geometry.frames`. A cell's index is row * size + column, row 0 north; index `cells` takes what
+lies outside of the grid. Views have the agent in the centre, facing up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from egomap.config import Camera, PlaceSettings
+from egomap.geometry import affine_from_pose, cells, ego_from_world, world_from_ego
+from egomap.geometry.checks import check_depth, check_pose, require_shape
+from egomap.memory.convolution import conv_relu
+from egomap.memory.lesions import Part, parts_of
+from egomap.memory.protocol import (
+    Memory,
+    MemoryInputs,
+    MemoryState,
+    MemoryTrace,
+    ParameterGroups,
+    TensorSpec,
+    check_episode_start,
+    figures,
+    parameter_groups,
+)
+from egomap.memory.reads import orthogonal
+
+PLANES = ("free", "blocked", "recent", "old")
+"""Free: a ray passed; blocked: one ended; recent: how recently the agent was here; old: how early in the episode it
+first was, 1 at the start, so that a trail rises towards home."""
+NEVER = -1
+FAR = 600.0
+"""Map units that the way home is divided by."""
+_INTO = 4.0
+"""Map units behind a surface at which what is blocked begins: half of a thin wall."""
+
+
+class PlaceState(NamedTuple):
+    """What is known of the places of N environments."""
+
+    free: Tensor
+    """(N, cells + 1) bool."""
+    blocked: Tensor
+    """(N, cells + 1) bool."""
+    first: Tensor
+    """(N, cells + 1) int16 step of the first visit; -1: never."""
+    last: Tensor
+    """(N, cells + 1) int16 step of the latest visit; -1: never."""
+    steps: Tensor
+    """(N,) int64 steps since the start of the episode."""
+    start: Tensor
+    """(N, 2) where the episode began."""
+
+
+class Evidence(NamedTuple):
+    """What one observation tells, as indices of cells; any leading axes."""
+
+    free: Tensor
+    """(..., rays * samples) int64."""
+    blocked: Tensor
+    """(..., rays) int64."""
+    here: Tensor
+    """(..., 1) int64."""
+
+
+class Places(nn.Module):
+    """The planes: evidence from depth and pose, the state's next step, and the two views.
+
+    Args:
+        camera: Of the depth image.
+        extent: Side of the square that the grid covers at least, in map units.
+        settings: Cells, rays and views.
+    """
+
+    tangents: Tensor
+    columns: Tensor
+    distances: Tensor
+
+    def __init__(self, camera: Camera, extent: float, settings: PlaceSettings) -> None:
+        super().__init__()
+        self.camera, self.settings = camera, settings.validate()
+        self.size = 2 * math.ceil(extent / settings.cell / 2)
+        self.extent = self.size * settings.cell
+        self.row = min(max(math.floor(camera.cy), 0), camera.height - 1)
+        step = max(camera.width // settings.rays, 1)
+        columns = torch.arange(step // 2, camera.width, step)
+        stretch = settings.cell * 0.75
+        for name, values in (
+            ("columns", columns),
+            ("tangents", (columns + 0.5 - camera.cx) / camera.fx),
+            ("distances", torch.arange(0.0, settings.sight, stretch)),
+        ):
+            self.register_buffer(name, values, persistent=False)
+
+    @property
+    def num_cells(self) -> int:
+        """Cells of the grid."""
+        return self.size**2
+
+    @property
+    def state_spec(self) -> tuple[TensorSpec, ...]:
+        """See `PlaceState`."""
+        row = (self.num_cells + 1,)
+        return (
+            TensorSpec(row, torch.bool),
+            TensorSpec(row, torch.bool),
+            TensorSpec(row, torch.int16),
+            TensorSpec(row, torch.int16),
+            TensorSpec((), torch.int64),
+            TensorSpec((2,), torch.float32),
+        )
+
+    def initial_state(self, n: int) -> PlaceState:
+        """Nothing is known, nothing was visited."""
+        made = [
+            torch.zeros(n, *spec.shape, dtype=spec.dtype, device=self.tangents.device)
+            for spec in self.state_spec
+        ]
+        state = PlaceState(*made)
+        return state._replace(first=state.first.fill_(NEVER), last=state.last.fill_(NEVER))
+
+    @torch.no_grad()
+    def evidence(self, depth: Tensor, pose: Tensor) -> Evidence:
+        """The cells that the rays of an observation pass, those in which they end, and the agent's own.
+
+        Convention: depth is the forward distance; zero, infinite and NaN are unknown. Where it is unknown or beyond
+        `sight` the ray ended nowhere. Choice: infinite counts as far, so the ray is free up to `sight`; zero and NaN
+        tell nothing.
+
+        Args:
+            depth: (..., H, W) in map units.
+            pose: (..., 3).
+        """
+        pose = pose.float()
+        line = depth[..., self.row, :].index_select(-1, self.columns).float()  # (..., R)
+        check_depth(line)
+        sight = self.settings.sight
+        told = line > 0  # False for NaN
+        hit = told & (line < sight)
+        reach = torch.where(hit, line, sight)
+        forward = self.distances.expand(*reach.shape, -1)  # (..., R, S)
+        passed = told[..., None] & (forward < reach[..., None])
+        right = forward * self.tangents[:, None]
+        free = self._index(torch.stack((right, forward), -1).flatten(-3, -2), passed.flatten(-2), pose)
+        ends = torch.stack(((reach + _INTO) * self.tangents, reach + _INTO), -1)
+        here, inside = cells(pose[..., None, :2], extent=self.extent, size=self.size)
+        return Evidence(
+            free, self._index(ends, hit, pose), torch.where(inside, here, self.num_cells)
+        )
+
+    def _index(self, points: Tensor, valid: Tensor, pose: Tensor) -> Tensor:
+        """Cells (..., K) of ego points (..., K, 2); `num_cells` where outside or not valid."""
+        index, inside = cells(world_from_ego(points, pose), extent=self.extent, size=self.size)
+        return torch.where(inside & valid, index, self.num_cells)
+
+    def advance(self, state: PlaceState, evidence: Evidence, pose: Tensor, start: Tensor) -> PlaceState:
+        """The state after one observation.
+
+        Args:
+            state: Of N environments; it is not changed.
+            evidence: Of one observation, (N, ...).
+            pose: (N, 3).
+            start: (N,) bool, episodes that begin with this observation.
+        """
+        row = start[:, None]
+        steps = torch.where(start, 0, state.steps)
+        home = torch.where((steps == 0)[:, None], pose[:, :2].to(state.start.dtype), state.start)
+        free = (state.free & ~row).scatter(1, evidence.free, True)
+        blocked = (state.blocked & ~row).scatter(1, evidence.blocked, True)
+        now = steps.clamp(max=torch.iinfo(torch.int16).max).to(torch.int16)[:, None]
+        first, last = (plane.masked_fill(row, NEVER) for plane in (state.first, state.last))
+        before = first.gather(1, evidence.here)
+        first = first.scatter(1, evidence.here, torch.where(before == NEVER, now, before))
+        return PlaceState(free, blocked, first, last.scatter(1, evidence.here, now), steps + 1, home)
+
+    def planes(self, state: PlaceState) -> Tensor:
+        """The planes (B, len(PLANES), size, size) of states (B, ...) after their latest observation."""
+        cells = slice(0, self.num_cells)
+        latest = (state.steps - 1)[:, None]
+        first, last = state.first[:, cells], state.last[:, cells]
+        visited = last >= 0
+        recent = torch.exp((last - latest) / self.settings.fade) * visited
+        old = (1 - first / (latest + 1)) * visited
+        layers = (state.free[:, cells].float(), state.blocked[:, cells].float(), recent, old)
+        return torch.stack(layers, 1).unflatten(-1, (self.size, self.size))
+
+    def views(self, planes: Tensor, pose: Tensor) -> tuple[Tensor, Tensor]:
+        """The planes (B, P, size, size) from poses (B, 3): near and far views, (B, P, window, window) each."""
+        near = self._view(planes, pose, self.settings.window * self.settings.cell)
+        factor = self.settings.far_factor
+        far = F.max_pool2d(planes, factor, ceil_mode=True)
+        return near, self._view(far, pose, self.settings.window * self.settings.cell * factor)
+
+    def _view(self, planes: Tensor, pose: Tensor, side: float) -> Tensor:
+        # A pooled grid may reach beyond the first one, to the south and east: its extent follows from its cells.
+        pooled = planes.shape[-1] * math.ceil(self.size / planes.shape[-1]) * self.settings.cell
+        middle = (pooled - self.extent) / 2
+        shifted = pose.float() - pose.new_tensor([middle, -middle, 0.0])
+        affine = affine_from_pose(shifted, pooled)
+        affine = torch.cat((affine[..., :2] * (side / pooled), affine[..., 2:]), -1)
+        window = self.settings.window
+        grid = F.affine_grid(affine, [len(planes), 1, window, window], align_corners=False)
+        return F.grid_sample(planes, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+
+    def home(self, state: PlaceState, pose: Tensor) -> Tensor:
+        """(B, 4): the start in the agent's frame, right and ahead, in units of `FAR`; and its direction."""
+        way = ego_from_world(state.start[:, None].to(pose.dtype), pose)[:, 0]
+        return torch.cat((way / FAR, F.normalize(way, dim=-1, eps=1.0)), -1)
+
+
+class PlaceRead(nn.Module):
+    """Summary of the two views and of the way home: two convolutions for each view, one layer over all.
+
+    The first convolution takes patches of 4 x 4 cells that do not overlap, the second 3 x 3 of these at every second.
+
+    Shapes: near and far (B, planes, window, window), home (B, 4) -> (B, output_size).
+    """
+
+    def __init__(self, window: int, *, output_size: int = 128) -> None:
+        super().__init__()
+        gain = nn.init.calculate_gain("relu")
+        shapes = ((len(PLANES), 32, 4, 4), (32, 32, 3, 2))
+        self.near, self.far = (
+            nn.ModuleList(
+                orthogonal(nn.Conv2d(width, filters, kernel, stride), gain)
+                for width, filters, kernel, stride in shapes
+            )
+            for _ in range(2)
+        )
+        side = window
+        for _, _, kernel, stride in shapes:
+            side = (side - kernel) // stride + 1
+        if side < 1:
+            raise ValueError(f"the window must have 12 cells or more a side; got {window}.")
+        self.output_size = output_size
+        self.head = orthogonal(nn.Linear(2 * 32 * side * side + 4, output_size), gain)
+
+    def forward(self, near: Tensor, far: Tensor, home: Tensor) -> Tensor:
+        """The read (B, output_size), 0 or more."""
+        seen = [home]
+        for view, layers in ((near, self.near), (far, self.far)):
+            x = view.contiguous(memory_format=torch.channels_last)
+            for layer in cast(Iterable[nn.Conv2d], layers):
+                x = conv_relu(x, layer.weight, cast(Tensor, layer.bias), layer.stride[0])
+            seen.append(x.flatten(1))
+        return F.relu(self.head(torch.cat(seen, -1)))
+
+
+class PlacesMemory(nn.Module):
+    """Any memory with place planes beside it: output [inner output, ReLU(FC(inner output, place read))].
+
+    Args:
+        inner: The memory that is kept beside the places; it works as it does alone.
+        camera: Of the depth image.
+        extent: Side of the square that the planes cover, in map units.
+        settings: Of the planes.
+        hidden_size: Units of the place read and of the layer that joins both.
+    """
+
+    def __init__(
+        self,
+        inner: Memory,
+        camera: Camera,
+        extent: float,
+        settings: PlaceSettings | None = None,
+        *,
+        hidden_size: int = 128,
+    ) -> None:
+        super().__init__()
+        self.inner = inner
+        self.places = Places(camera, extent, settings or PlaceSettings())
+        self.place_read = PlaceRead(self.places.settings.window, output_size=hidden_size)
+        self.join = nn.Linear(inner.output_size + hidden_size, hidden_size)
+        orthogonal(self.join, nn.init.calculate_gain("relu"))
+        self.output_size = inner.output_size + hidden_size
+
+    @property
+    def _inner_tensors(self) -> int:
+        return len(self.inner.state_spec)
+
+    @property
+    def state_spec(self) -> tuple[TensorSpec, ...]:
+        """The inner memory's, then the places'."""
+        return (*self.inner.state_spec, *self.places.state_spec)
+
+    @property
+    def lesions(self) -> dict[str, Part]:
+        """The inner memory's parts; the place read, and what is known of the places."""
+        inner = {
+            name: part._replace(module=f"inner.{part.module}" if part.module else "")
+            for name, part in parts_of(self.inner).items()
+        }
+        first = self._inner_tensors
+        known = tuple(range(first, first + len(self.places.state_spec)))
+        return {**inner, "place-read": Part(module="place_read"), "places": Part(state=known)}
+
+    def initial_state(self, n: int) -> MemoryState:
+        """Both initial states."""
+        return (*self.inner.initial_state(n), *self.places.initial_state(n))
+
+    def step(
+        self, inputs: MemoryInputs, state: MemoryState, *, trace: MemoryTrace | None = None
+    ) -> tuple[Tensor, MemoryState]:
+        """One step: inputs (N, ...) -> output (N, output_size), next state. With `trace` also `place_views`."""
+        check_pose(inputs.pose)
+        inner_state, old = self._divide(state, len(inputs.pose))
+        out, inner_state = self.inner.step(inputs, inner_state, trace=trace)
+        pose = inputs.pose.detach()
+        start = torch.zeros(len(pose), dtype=torch.bool, device=pose.device)
+        places = self.places.advance(old, self.places.evidence(inputs.depth, pose), pose, start)
+        return self._output(out, places, pose, trace), (*inner_state, *places)
+
+    def unroll(
+        self, inputs: MemoryInputs, state: MemoryState, episode_start: Tensor
+    ) -> tuple[Tensor, MemoryState]:
+        """T steps: inputs (T, N, ...), episode_start (T, N) -> output (T, N, output_size), last state."""
+        lead = tuple(inputs.pose.shape[:2])
+        check_episode_start(episode_start, lead)
+        check_pose(inputs.pose)
+        inner_state, places = self._divide(state, lead[1])
+        out, inner_state = self.inner.unroll(inputs, inner_state, episode_start)
+        pose = inputs.pose.detach()
+        evidence = self.places.evidence(inputs.depth, pose)
+        rows = []
+        for t, (pose_t, start) in enumerate(zip(pose.unbind(0), episode_start.unbind(0), strict=True)):
+            seen = Evidence(*(part[t] for part in evidence))
+            places = self.places.advance(places, seen, pose_t, start)
+            rows.append(places)
+        whole = PlaceState(*(torch.cat(parts) for parts in zip(*rows, strict=True)))
+        output = self._output(out.flatten(0, 1), whole, pose.flatten(0, 1), None)
+        return output.unflatten(0, lead), (*inner_state, *places)
+
+    def _divide(self, state: MemoryState, num_envs: int) -> tuple[MemoryState, PlaceState]:
+        expected = [((num_envs, *spec.shape), spec.dtype) for spec in self.state_spec]
+        got = [(tuple(tensor.shape), tensor.dtype) for tensor in state]
+        if got != expected:
+            raise ValueError(f"the state of {num_envs} environments must be {expected}; got {got}.")
+        return state[: self._inner_tensors], PlaceState(*state[self._inner_tensors :])
+
+    def _output(self, out: Tensor, places: PlaceState, pose: Tensor, trace: MemoryTrace | None) -> Tensor:
+        with torch.no_grad():
+            near, far = self.places.views(self.places.planes(places), pose)
+            home = self.places.home(places, pose)
+        dtype = self.join.weight.dtype
+        read = self.place_read(near.to(dtype), far.to(dtype), home.to(dtype))
+        if trace is not None:
+            trace["place_near"], trace["place_far"], trace["place_read"] = near, far, read.detach()
+        return torch.cat((out, F.relu(self.join(torch.cat((out, read), -1)))), -1)
+
+    def parameter_groups(self) -> ParameterGroups:
+        """The inner memory's groups, the place read, and the layer that joins both."""
+        return {
+            **parameter_groups(self.inner),
+            "place_read": tuple(self.place_read.parameters()),
+            "join": tuple(self.join.parameters()),
+        }
+
+    def figures(self, trace: MemoryTrace) -> dict[str, float]:
+        """The inner memory's, and how much of the near view is known."""
+        known = (trace["place_near"][:, :2].amax(1) > 0).float().mean()
+        return {**figures(self.inner, trace), "place_known": float(known)}
