@@ -26,6 +26,7 @@ from egomap.config import (
     MapSettings,
     ScenarioConfig,
     Task,
+    TeacherKind,
     TrainConfig,
     require,
     require_whole,
@@ -246,6 +247,9 @@ class TrainFlags:
     """Decisions between checkpoints."""
     reset_every_update: bool = False
     """Begin new episodes at each update, so that a resumed run equals an unbroken one bit for bit."""
+    imitate: TeacherKind = "none"
+    """Also imitate a teacher, which is asked in the agent's own states what it would do: explorer, which knows only
+    what the agent has seen. See --learner.imitation-weight, --learner.imitation-decay, --learner.teacher-share."""
     standardise: bool = True
     """Standardise the input by fixed constants; the paper does not."""
     value_gain: float = AgentConfig.value_gain
@@ -338,6 +342,7 @@ class TrainFlags:
             evaluate_every=require_whole(self.evaluate_every, "evaluate-every"),
             checkpoint_every=require_whole(self.checkpoint_every, "checkpoint-every"),
             reset_every_update=self.reset_every_update,
+            imitate=self.imitate,
         ).validate()
 
 

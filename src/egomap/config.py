@@ -408,6 +408,10 @@ class AgentConfig:
         return self
 
 
+TeacherKind = Literal["none", "explorer"]
+"""Whom a learner may imitate; `egomap.training.teachers` has a row for each."""
+
+
 @dataclass(frozen=True)
 class LearnerSettings:
     """How the weights follow the rewards. The defaults are the paper's A2C."""
@@ -454,6 +458,13 @@ class LearnerSettings:
     """Share of the budget over which the coverage bonus falls linearly to 0; 0: it does not fall."""
     coverage_cell: float = later(64.0)
     """Side of the coverage bonus's cells in map units, above 0."""
+    imitation_weight: float = later(0.5)
+    """Weight of the imitation term at the start: the cross-entropy of what the teacher would do (--imitate)."""
+    imitation_decay: float = later(0.5)
+    """Share of the budget over which that weight falls linearly to 0; 0: it does not fall."""
+    teacher_share: float = later(0.25)
+    """Share of the environments in which the teacher acts at the start; it falls linearly to 0 over half of
+    imitation-decay (--imitate)."""
 
     def validate(self) -> LearnerSettings:
         """Return self, or raise a ValueError that says which value is out of range."""
@@ -480,6 +491,8 @@ class LearnerSettings:
             ("discount", self.discount),
             ("trace-decay", self.trace_decay),
             ("coverage-decay", self.coverage_decay),
+            ("imitation-decay", self.imitation_decay),
+            ("teacher-share", self.teacher_share),
         ):
             require(0.0 <= share <= 1.0, f"{name} must be between 0 and 1; got {share}.")
         for name, value in (
@@ -495,6 +508,7 @@ class LearnerSettings:
             ("entropy-weight", self.entropy_weight),
             ("value-weight", self.value_weight),
             ("coverage-bonus", self.coverage_bonus),
+            ("imitation-weight", self.imitation_weight),
         ):
             require(0.0 <= value < math.inf, f"{name} must be 0 or more; got {value}.")
         require(
@@ -534,6 +548,8 @@ class TrainConfig:
     """Decisions between checkpoints."""
     reset_every_update: bool = False
     """Begin new episodes at each update. Then a resumed run equals an unbroken one bit for bit."""
+    imitate: TeacherKind = later("none")  # noqa: RUF009
+    """A teacher that is asked in the learner's own states what it would do; none: reward alone (paper)."""
 
     def validate(self) -> TrainConfig:
         """Return self, or raise a ValueError that says which value is out of range."""
@@ -557,6 +573,11 @@ class TrainConfig:
         require_within("evaluation-episodes", self.evaluation_episodes, 1, 10_000)
         require(
             self.checkpoint_every >= 1, f"checkpoint-every must be 1 or more; got {self.checkpoint_every}."
+        )
+        teachers = get_args(TeacherKind)
+        require(
+            self.imitate in teachers,
+            f"imitate must be one of {', '.join(teachers)}; got {self.imitate!r:.80}.",
         )
         return self
 

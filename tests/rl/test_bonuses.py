@@ -11,8 +11,9 @@ import torch
 from egomap.agents import build_agent
 from egomap.config import AgentConfig, LearnerSettings, Task
 from egomap.envs import DoomVectorEnv
-from egomap.rl.bonuses import Bonuses, newly_visited, weight_at
+from egomap.rl.bonuses import Bonuses, newly_visited
 from egomap.rl.collect import Collector
+from egomap.rl.schedules import falling
 from egomap.rl.update import prepare
 from egomap.scenarios.dataset import ScenarioSet
 
@@ -51,8 +52,8 @@ def test_a_new_episode_forgets_and_the_last_decision_of_the_old_one_brings_nothi
 
 
 def test_it_falls_to_nothing() -> None:
-    assert [weight_at(2.0, 0.5, spent) for spent in (0.0, 0.25, 0.5, 0.9)] == [2.0, 1.0, 0.0, 0.0]
-    assert weight_at(2.0, 0.0, 0.9) == 2.0
+    assert [falling(2.0, 0.5, spent) for spent in (0.0, 0.25, 0.5, 0.9)] == [2.0, 1.0, 0.0, 0.0]
+    assert falling(2.0, 0.0, 0.9) == 2.0
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from egomap.agents import build_agent
 from egomap.bench.memory import CAMERA, EXTENT, synthetic_batch, used_state
 from egomap.config import AgentConfig, AgentKind, LearnerSettings
 from egomap.presets import FAST_LEARNER
-from egomap.rl.losses import Loss
 from egomap.rl.rollout import Rollout
+from egomap.rl.terms import Loss
 from egomap.rl.threads import GradientThreads, torch_threads
 from egomap.rl.update import make_optimizer, update
 
@@ -27,8 +27,7 @@ ENVS, STEPS = 8, 6
 def regression(model: nn.Module, x: Tensor, y: Tensor) -> Callable[[Tensor], Loss]:
     def loss_of(envs: Tensor) -> Loss:
         error = (model(x[envs]) - y[envs]).square().mean()
-        nothing = torch.zeros((), dtype=x.dtype)
-        return Loss(error, error, nothing, nothing, nothing, nothing)
+        return Loss(error, {"error": error.detach()})
 
     return loss_of
 
@@ -45,6 +44,7 @@ def test_the_sum_of_the_shares_is_the_gradient_of_the_whole(count: int) -> None:
     with contextlib.closing(GradientThreads(count)) as threads:
         loss = threads.differentiate(loss_of, torch.arange(ENVS), [*model.parameters(), unused])
     torch.testing.assert_close(loss.total, loss_of(torch.arange(ENVS)).total.detach())
+    torch.testing.assert_close(loss.figures["error"], loss.total)
     for parameter, gradient in zip(model.parameters(), expected, strict=True):
         torch.testing.assert_close(parameter.grad, gradient)
     assert unused.grad is None
@@ -61,7 +61,7 @@ def test_each_share_is_computed_in_a_thread_of_its_own() -> None:
         meeting.wait()
         seen.append((threading.current_thread().name, torch.get_num_threads(), len(envs)))
         total = model(torch.ones(len(envs), 2)).mean()
-        return Loss(total, *[torch.zeros(())] * 5)
+        return Loss(total, {})
 
     with torch_threads(2), contextlib.closing(GradientThreads(2)) as threads:
         threads.differentiate(loss_of, torch.arange(6), list(model.parameters()))

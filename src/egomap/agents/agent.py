@@ -65,6 +65,8 @@ class AgentOutput(NamedTuple):
     """(T, N)."""
     state: MemoryState
     """The memory after the last step; opaque."""
+    output: Tensor
+    """(T, N, output_size): what the memory says and the heads read, for terms of a loss that need more."""
 
 
 class Agent(nn.Module):
@@ -138,13 +140,13 @@ class Agent(nn.Module):
             episode_start: (T, N) bool.
 
         Returns:
-            Logits (T, N, actions), value (T, N) and the last state; equal to a loop of `step`.
+            Logits (T, N, actions), value (T, N), the last state and the memory's output; equal to a loop of `step`.
         """
         inputs = self._inputs(observations, axes=2)
         check_episode_start(episode_start, tuple(inputs.pose.shape[:2]))
         out, state = self.memory.unroll(inputs, state, episode_start)
         logits, value = self.heads(out)
-        return AgentOutput(logits, value, state)
+        return AgentOutput(logits, value, state, out)
 
     def parameter_groups(self) -> ParameterGroups:
         """Every parameter by what it does: perception, the groups that the memory names, heads."""

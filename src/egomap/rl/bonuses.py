@@ -15,6 +15,7 @@ import torch
 
 from egomap.config import LearnerSettings
 from egomap.rl.rollout import Rollout
+from egomap.rl.schedules import falling
 
 
 class Measure(Protocol):
@@ -96,11 +97,6 @@ BONUSES: dict[str, Bonus] = {
 """Every bonus, by its name in the log."""
 
 
-def weight_at(weight: float, decay: float, spent: float) -> float:
-    """What is left of `weight` when a share `spent` of the budget is: it falls linearly to 0 at `decay`."""
-    return weight * max(0.0, 1 - spent / decay) if decay else weight
-
-
 class Bonuses:
     """The bonuses that the settings ask for, over the rollouts of one rank."""
 
@@ -125,7 +121,7 @@ class Bonuses:
         rollout.bonus.zero_()
         for name, (weight, decay, measure) in self._paid.items():
             units = torch.from_numpy(measure.measure(rollout))
-            worth = weight_at(weight, decay, spent)
+            worth = falling(weight, decay, spent)
             rollout.bonus += worth * units
             figures |= {name: float(units.mean()), f"{name}_bonus": worth * float(units.mean())}
         return figures

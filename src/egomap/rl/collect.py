@@ -1,7 +1,8 @@
 """Collect rollouts: the agent decides, the engines step, rows are filled in place.
 
-What comes in: a vector environment with SAME_STEP autoreset and an agent. What goes out: a filled `Rollout` and the
-episodes that ended in it. While engines run, torch has one thread: its pool would fight them for the cores.
+What comes in: a vector environment with SAME_STEP autoreset, an agent, and a teacher if there is one. What goes out:
+a filled `Rollout` and the episodes that ended in it. While engines run, torch has one thread: its pool would fight
+them for the cores.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from egomap.config import require
 from egomap.envs.vector import DoomVectorEnv
 from egomap.memory.protocol import MemoryState, MemoryTrace
 from egomap.rl.rollout import Rollout
+from egomap.rl.teaching import NO_LESSON, Lesson, Lessons, Teacher
 from egomap.rl.threads import torch_threads
 from egomap.rl.update import Diverged
 
@@ -27,6 +29,8 @@ class EndedEpisode(NamedTuple):
     total_reward: float
     success: bool
     decisions: int
+    helped: bool = False
+    """Whether a teacher chose some of its actions: then it says little of the agent."""
 
 
 class Collector:
@@ -41,6 +45,7 @@ class Collector:
         seed: int = 0,
         position: int = 0,
         threads: int = 1,
+        teacher: Teacher | None = None,
     ) -> None:
         mode = env.metadata.get("autoreset_mode")
         require(
@@ -49,6 +54,7 @@ class Collector:
         )
         self.env, self.agent = env, agent
         self.rollout = Rollout(steps, env.num_envs)
+        self._lessons = Lessons(teacher, env.num_envs)
         self._threads = threads
         self._seed = seed
         self._begin(position)
@@ -70,25 +76,33 @@ class Collector:
         if not self._fresh:
             self._begin(self.position)
 
-    def collect(self) -> list[EndedEpisode]:
-        """Fill the rollout; the values of its rows and of what follows come with it."""
-        rollout, env, agent = self.rollout, self.env, self.agent
+    def collect(self, lesson: Lesson = NO_LESSON) -> list[EndedEpisode]:
+        """Fill the rollout; the values of its rows and of what follows come with it.
+
+        Args:
+            lesson: How much of it the teacher teaches. Once there was none, there is none until new episodes begin.
+        """
+        rollout, env, lessons = self.rollout, self.env, self._lessons
         if not self._fresh:
             rollout.carry_over()
         self._fresh = False
         rollout.state = self._state
+        lessons.begin(rollout, lesson)
         ended: list[EndedEpisode] = []
         state = self._state
         with torch.inference_mode(False), torch.no_grad(), torch_threads(self._threads):
             for t in range(rollout.steps):
                 step = self._decide(t, state)
                 state = step.state
+                action = lessons.actions(rollout, t, step.action)
                 env.write_to(rollout.targets[t + 1])
-                env.step_async(step.action.numpy())
-                rollout.action[t] = step.action
+                env.step_async(action.numpy())
+                lessons.label(rollout, t)
+                rollout.action[t] = action
                 rollout.log_prob[t] = step.log_prob
                 rollout.value[t] = step.value
                 _, rewards, terminated, truncated, infos = env.step_wait()
+                lessons.hear(rollout, rewards)
                 rollout.reward[t] = torch.from_numpy(rewards)
                 rollout.terminated[t] = torch.from_numpy(terminated)
                 rollout.truncated[t] = torch.from_numpy(truncated)
@@ -96,9 +110,9 @@ class Collector:
                     rollout.terminated[t], rollout.truncated[t], out=rollout.episode_start[t + 1]
                 )
                 if "final_info" in infos:
-                    ended += _ended(infos["final_info"], terminated | truncated)
+                    ended += _ended(infos["final_info"], terminated | truncated, lessons.helped)
             # What follows: its value, without letting the memory take the observation in twice.
-            after = agent.step(rollout.rows[-1], state, rollout.episode_start[-1], deterministic=True)
+            after = self.agent.step(rollout.rows[-1], state, rollout.episode_start[-1], deterministic=True)
             rollout.next_value.copy_(after.value)
         self._state = state
         return ended
@@ -134,9 +148,11 @@ class Collector:
             )
 
 
-def _ended(final: dict[str, Any], mask: np.ndarray) -> list[EndedEpisode]:
+def _ended(final: dict[str, Any], mask: np.ndarray, helped: np.ndarray) -> list[EndedEpisode]:
     return [
-        EndedEpisode(float(final["return"][i]), bool(final["success"][i]), int(final["decisions"][i]))
+        EndedEpisode(
+            float(final["return"][i]), bool(final["success"][i]), int(final["decisions"][i]), bool(helped[i])
+        )
         for i in np.flatnonzero(mask).tolist()
         if not final["interrupted"][i]
     ]

@@ -31,6 +31,10 @@ class Batch(NamedTuple):
     log_prob: Tensor
     advantage: Tensor
     target: Tensor
+    driven: Tensor | None = None
+    """(T, B) bool: rows whose action a teacher chose; None if there is no teacher."""
+    label: Tensor | None = None
+    """(T, B) int64: what the teacher would do; None if there is no teacher."""
 
 
 class Rollout:
@@ -56,6 +60,10 @@ class Rollout:
         """Intrinsic rewards (`egomap.rl.bonuses`), beside the task's."""
         self.terminated = torch.zeros(steps, num_envs, dtype=torch.bool)
         self.truncated = torch.zeros(steps, num_envs, dtype=torch.bool)
+        self.taught = False
+        """Whether a teacher has labelled these rows; `label` and `driven` count only then."""
+        self.label = torch.zeros(steps, num_envs, dtype=torch.int64)
+        self.driven = torch.zeros(steps, num_envs, dtype=torch.bool)
         self.advantage = torch.zeros(steps, num_envs)
         self.target = torch.zeros(steps, num_envs)
         self.state: MemoryState = ()
@@ -85,4 +93,6 @@ class Rollout:
             choose(self.log_prob, 1),
             choose(self.advantage, 1),
             choose(self.target, 1),
+            choose(self.driven, 1) if self.taught else None,
+            choose(self.label, 1) if self.taught else None,
         )

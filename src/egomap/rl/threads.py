@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from egomap.rl.losses import Loss
+from egomap.rl.terms import Loss
 
 
 @contextlib.contextmanager
@@ -70,7 +70,7 @@ class GradientThreads:
         def share(part: Tensor) -> Share:
             loss = loss_of(part)
             gradients = torch.autograd.grad(loss.total, parameters, allow_unused=True)
-            return Share(len(part) / len(envs), Loss(*(value.detach() for value in loss)), gradients)
+            return Share(len(part) / len(envs), Loss(loss.total.detach(), loss.figures), gradients)
 
         if self._pool is None:
             shares = [share(envs)]
@@ -80,13 +80,22 @@ class GradientThreads:
         weights = [each.weight for each in shares]
         for i, parameter in enumerate(parameters):
             parameter.grad = _weighted_sum(weights, [each.gradients[i] for each in shares])
-        losses = zip(*(each.loss for each in shares), strict=True)
-        return Loss(*(sum(w * value for w, value in zip(weights, values, strict=True)) for values in losses))
+        return Loss(
+            _mean(weights, [each.loss.total for each in shares]),
+            {
+                name: _mean(weights, [each.loss.figures[name] for each in shares])
+                for name in shares[0].loss.figures
+            },
+        )
 
     def close(self) -> None:
         """End the threads."""
         if self._pool is not None:
             self._pool.shutdown()
+
+
+def _mean(weights: Sequence[float], values: Sequence[Tensor]) -> Tensor:
+    return torch.stack([weight * value for weight, value in zip(weights, values, strict=True)]).sum()
 
 
 def _weighted_sum(weights: Sequence[float], gradients: Sequence[Tensor | None]) -> Tensor | None:

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from egomap.agents.agent import Agent, AgentOutput
 from egomap.config import LearnerSettings
 from egomap.memory.protocol import ParameterGroups
-from egomap.rl.losses import Loss, a2c_loss, ppo_loss
 from egomap.rl.returns import RunningScale, following_values, generalised_advantages
-from egomap.rl.rollout import Batch, Rollout
+from egomap.rl.rollout import Rollout
+from egomap.rl.terms import Loss, loss_of
 from egomap.rl.threads import GradientThreads
 
 Unroll = Callable[[Mapping[str, Tensor], tuple[Tensor, ...], Tensor], AgentOutput]
@@ -83,6 +83,7 @@ def update(
     settings: LearnerSettings,
     *,
     generator: torch.Generator,
+    spent: float = 0.0,
     threads: GradientThreads | None = None,
     scale: RunningScale | None = None,
     average: Callable[[list[nn.Parameter]], None] | None = None,
@@ -97,6 +98,7 @@ def update(
         optimizer: Of the agent's parameters.
         settings: The algorithm.
         generator: Divides the environments into mini-batches.
+        spent: Share of the budget that was spent before this rollout; weights of the loss's terms may depend on it.
         threads: Share out the environments of each mini-batch.
         scale: Of the advantages of the rollouts so far, if they are normalised; it takes this one in.
         average: Makes the gradients those of all ranks, before they are scaled.
@@ -115,13 +117,13 @@ def update(
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     threads = threads or GradientThreads()
 
-    def loss_of(envs: Tensor) -> Loss:
+    def loss_in(envs: Tensor) -> Loss:
         batch = rollout.batch(envs if len(envs) < rollout.num_envs else None)  # all: no need to copy
-        return _loss(unroll(batch.observations, batch.state, batch.episode_start), batch, settings)
+        return loss_of(unroll(batch.observations, batch.state, batch.episode_start), batch, settings, spent)
 
     for _ in range(settings.epochs):
         for envs in _parts(rollout.num_envs, settings.minibatches, generator):
-            loss = threads.differentiate(loss_of, envs, parameters)
+            loss = threads.differentiate(loss_in, envs, parameters)
             if average is not None:
                 average(parameters)
             for name, found in by_group.items():
@@ -142,11 +144,7 @@ def update(
     spread = rollout.target.var(correction=0)
     unexplained = (rollout.target - rollout.value).var(correction=0)
     return {
-        "policy_loss": mean([loss.policy for loss in losses]),
-        "value_loss": mean([loss.value for loss in losses]),
-        "entropy": mean([loss.entropy for loss in losses]),
-        "divergence": mean([loss.divergence for loss in losses]),
-        "clipped": mean([loss.clipped for loss in losses]),
+        **{name: mean([loss.figures[name] for loss in losses]) for name in losses[0].figures},
         "gradient_norm": mean(norms),
         **{f"gradient_{name}": mean(found) for name, found in by_group.items()},
         "explained_variance": float(1 - unexplained / spread) if spread > 0 else 0.0,
@@ -159,23 +157,12 @@ def _gradient_norm(parameters: Sequence[nn.Parameter]) -> Tensor:
 
 
 def _normalise(rollout: Rollout, scale: RunningScale, mean_over_ranks: Callable[[float], float]) -> None:
-    """Bring the rollout's advantages to mean 0, and to deviation 1 as seen over many rollouts."""
-    centred = rollout.advantage - mean_over_ranks(float(rollout.advantage.mean()))
-    scale.add(mean_over_ranks(float(centred.square().mean())))
+    """Bring the advantages of the policy's own actions to mean 0, and to deviation 1 as seen over many rollouts."""
+    advantage = rollout.advantage
+    own = ~rollout.driven if rollout.taught and not rollout.driven.all() else slice(None)
+    centred = advantage - mean_over_ranks(float(advantage[own].mean()))
+    scale.add(mean_over_ranks(float(centred[own].square().mean())))
     rollout.advantage = centred / (scale.deviation + 1e-8)
-
-
-def _loss(output: AgentOutput, batch: Batch, settings: LearnerSettings) -> Loss:
-    common: dict[str, Any] = {
-        "action": batch.action,
-        "advantage": batch.advantage,
-        "target": batch.target,
-        "value_weight": settings.value_weight,
-        "entropy_weight": settings.entropy_weight,
-    }
-    if settings.algorithm == "a2c":
-        return a2c_loss(output.logits, output.value, **common)
-    return ppo_loss(output.logits, output.value, **common, old_log_prob=batch.log_prob, clip=settings.clip)
 
 
 def _parts(num_envs: int, parts: int, generator: torch.Generator) -> tuple[Tensor, ...]:

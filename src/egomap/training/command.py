@@ -27,6 +27,7 @@ from egomap.training.distributed import Ranks, join_ranks
 from egomap.training.files import folder_lock
 from egomap.training.run import CONFIG, RunFolder, begin_run, observation_camera, open_run, worlds_of
 from egomap.training.signals import on_first_signal
+from egomap.training.teachers import require_rules
 from egomap.training.trainer import Counters, Progress, Trainer
 
 LINE_EVERY = 15.0
@@ -95,7 +96,11 @@ def _check(config: TrainConfig) -> float:
     envs = config.learner.num_envs
     require(envs <= MAX_ENGINES, f"num-envs must be at most {MAX_ENGINES}; got {envs}.")
     worlds_of(config, "test")
-    extent = max(worlds_of(config, "train", size=size).extent for size in config.curriculum or (None,))
+    stages = [worlds_of(config, "train", size=size) for size in config.curriculum or (None,)]
+    extent = max(worlds.extent for worlds in stages)
+    if config.imitate != "none":
+        for worlds in stages:
+            require_rules(worlds)
     with torch.random.fork_rng():
         agent = build_agent(config.agent, camera, extent)
     require_memory(config.learner, agent.memory)

@@ -25,6 +25,7 @@ from egomap.evaluation.tables import summary
 from egomap.rl.bonuses import Bonuses
 from egomap.rl.collect import Collector, EndedEpisode
 from egomap.rl.returns import RunningScale
+from egomap.rl.teaching import NO_LESSON, Lesson, lesson_at
 from egomap.rl.threads import GradientThreads, torch_threads
 from egomap.rl.update import Diverged, make_optimizer, set_learning_rate, update
 from egomap.training.allocator import keep_memory
@@ -47,6 +48,7 @@ from egomap.training.distributed import Ranks
 from egomap.training.files import write_whole
 from egomap.training.metrics import Metrics
 from egomap.training.run import RunFolder, observation_camera, worlds_of
+from egomap.training.teachers import TEACHERS
 
 EVALUATION_ENVS = 16
 
@@ -153,12 +155,14 @@ class Trainer:
         if config.reset_every_update:
             self._collector.restart()
         begin = time.perf_counter()
-        ended = self._collector.collect()
-        bonuses = self._bonuses.pay(self._collector.rollout, counters.decisions / config.budget)
+        spent = counters.decisions / config.budget
+        lesson = self._lesson(spent)
+        ended = self._collector.collect(lesson)
+        bonuses = self._bonuses.pay(self._collector.rollout, spent)
         collected = time.perf_counter()
         rate = learner.learning_rate
         if learner.learning_rate_decay == "linear":
-            rate *= max(0.0, 1 - counters.decisions / config.budget)
+            rate *= max(0.0, 1 - spent)
         set_learning_rate(self._optimizer, rate)
         figures = update(
             self.agent.unroll,
@@ -166,6 +170,7 @@ class Trainer:
             self._optimizer,
             learner,
             generator=self._shuffle,
+            spent=spent,
             threads=self._learners,
             scale=self._scale,
             average=self.ranks.average_gradients,
@@ -181,7 +186,7 @@ class Trainer:
         counters.decisions += int(decisions)
         counters.episodes += int(episodes)
         counters.seconds = time.monotonic() - self._began
-        counters.recent.extend((e.total_reward, e.success, e.decisions) for e in ended)
+        counters.recent.extend((e.total_reward, e.success, e.decisions) for e in ended if not e.helped)
         return {
             "update": counters.update,
             "decisions": counters.decisions,
@@ -192,12 +197,16 @@ class Trainer:
             **self._recent(),
             **figures,
             **bonuses,
+            **(lesson.figures(learner.num_envs) if config.imitate != "none" else {}),
             "learning_rate": rate,
             "collect_seconds": collected - begin,
             "update_seconds": learned - collected,
             "engine_restarts": counters.engine_restarts + self._env.engine_restarts,
             "maze_size": self._size or config.scenario.size,
         }
+
+    def _lesson(self, spent: float) -> Lesson:
+        return NO_LESSON if self.config.imitate == "none" else lesson_at(self.config.learner, spent)
 
     def _recent(self) -> dict[str, float]:
         # The first episodes to end are the short ones, and those are successes: their mean would begin at 1 and
@@ -253,6 +262,7 @@ class Trainer:
             self.config.learner.rollout_steps,
             seed=self._rank_seed(),
             position=position,
+            teacher=TEACHERS[self.config.imitate](self._env),
         )
 
     def _rank_seed(self) -> int:

@@ -1,0 +1,117 @@
+"""A teacher beside the learner: what it would do where the learner is, and where it does it itself.
+
+What comes in: the observations and rewards of the learner's own environments, and how much of the budget is spent.
+What goes out: actions, as labels of the imitation term and, in the first few environments, to be taken. Who teaches
+is not known here: `egomap.training.teachers` has a row for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from egomap.config import LearnerSettings
+from egomap.rl.rollout import Rollout
+from egomap.rl.schedules import falling
+from egomap.rl.terms import imitation_weight
+
+
+class Teacher(Protocol):
+    """Knows what to do in each of N environments from what it has seen there since the episode's start."""
+
+    def begin(self, index: int) -> None:
+        """Environment `index` begins an episode: forget the last one."""
+        ...
+
+    def hear(self, rewards: np.ndarray) -> None:
+        """What the last actions brought, (N,), whoever chose them; called before the episodes that follow begin."""
+        ...
+
+    def act(self, observation: Mapping[str, np.ndarray], asked: np.ndarray) -> np.ndarray:
+        """Actions (N,) int64 at this observation; each environment is asked once in each decision.
+
+        Args:
+            observation: Arrays with a leading axis N.
+            asked: (N,) bool; what is said for the others is ignored.
+        """
+        ...
+
+
+class Lesson(NamedTuple):
+    """How much of one rollout is taught."""
+
+    weight: float = 0.0
+    """Of the imitation term; 0 and nobody driven: the teacher is not asked."""
+    driven: int = 0
+    """Environments, the first ones, in which the teacher's actions are taken."""
+
+    @property
+    def taught(self) -> bool:
+        """Whether there is anything to learn from the teacher."""
+        return self.weight > 0 or self.driven > 0
+
+    def figures(self, num_envs: int) -> dict[str, float]:
+        """For the log."""
+        return {"imitation_weight": self.weight, "teacher_share": self.driven / num_envs}
+
+
+NO_LESSON = Lesson()
+
+
+def lesson_at(settings: LearnerSettings, spent: float) -> Lesson:
+    """The lesson of a rollout before which a share `spent` of the budget was spent.
+
+    The share of environments that the teacher drives falls twice as fast as the imitation's weight: the learner first
+    sees what success looks like, and is then corrected in states of its own making.
+    """
+    share = falling(settings.teacher_share, settings.imitation_decay / 2, spent)
+    return Lesson(imitation_weight(settings, spent), round(share * settings.num_envs))
+
+
+class Lessons:
+    """A teacher at work on one rollout after the other; without one, or without a lesson, it does nothing."""
+
+    def __init__(self, teacher: Teacher | None, num_envs: int) -> None:
+        self._teacher = teacher
+        self._drives = np.zeros(num_envs, bool)
+        self.helped = np.zeros(num_envs, bool)
+        """(N,) bool: the teacher chose some of the actions of the episode that runs there, or has just ended."""
+
+    def begin(self, rollout: Rollout, lesson: Lesson) -> None:
+        """Make ready for a rollout. A lesson may follow only on a lesson, or on episodes that begin everywhere."""
+        rollout.taught = self._teacher is not None and lesson.taught
+        self._drives[:] = rollout.taught & (np.arange(len(self._drives)) < lesson.driven)
+        if rollout.taught:
+            rollout.driven[:] = torch.from_numpy(self._drives)
+
+    def actions(self, rollout: Rollout, t: int, own: Tensor) -> Tensor:
+        """The actions to take in row t: the learner's `own`, or the teacher's where it drives."""
+        begins = rollout.episode_start[t].numpy()
+        self.helped = (self.helped & ~begins) | self._drives
+        if self._teacher is None or not rollout.taught:
+            return own
+        for index in np.flatnonzero(begins).tolist():
+            self._teacher.begin(index)
+        if not self._drives.any():
+            return own
+        self._ask(rollout, t, self._drives)
+        return torch.where(rollout.driven[t], rollout.label[t], own)
+
+    def label(self, rollout: Rollout, t: int) -> None:
+        """Fill in the labels of row t where the learner acts; meanwhile the engines step."""
+        if rollout.taught and not self._drives.all():
+            self._ask(rollout, t, ~self._drives)
+
+    def hear(self, rollout: Rollout, rewards: np.ndarray) -> None:
+        """Pass on what the actions brought."""
+        if self._teacher is not None and rollout.taught:
+            self._teacher.hear(rewards)
+
+    def _ask(self, rollout: Rollout, t: int, asked: np.ndarray) -> None:
+        assert self._teacher is not None
+        said = self._teacher.act({name: array[t] for name, array in rollout.arrays.items()}, asked)
+        rollout.label[t][torch.from_numpy(asked)] = torch.from_numpy(said[asked])
