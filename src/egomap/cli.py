@@ -256,6 +256,8 @@ class TrainFlags:
     """Size of the value head's first weights."""
     stack_size: int = AgentConfig.stack_size
     """Observations that a frame stack holds."""
+    use_reward: bool = AgentConfig.use_reward
+    """Tell the memory what each decision brought (not in the paper)."""
     rendering: str = EnvSettings.rendering
     """Size of the engine's picture, before it is resized to 112x64: 160x120-wide, 200x150-wide, 160x120, 256x144 or
     320x180 (the paper's)."""
@@ -286,6 +288,7 @@ class TrainFlags:
             standardise=config.agent.standardise,
             value_gain=config.agent.value_gain,
             stack_size=config.agent.stack_size,
+            use_reward=config.agent.use_reward,
             rendering=config.env.rendering,
             map=config.agent.map,
             learner=config.learner,
@@ -328,6 +331,7 @@ class TrainFlags:
                 standardise=self.standardise,
                 value_gain=self.value_gain,
                 stack_size=self.stack_size,
+                use_reward=self.use_reward,
                 unknown_depth=render_mode(self.rendering).unknown_depth,
                 map=self.map,
             ),

@@ -388,6 +388,8 @@ class AgentConfig:
     """Channels of the Neural Map, 1 or more."""
     stack_size: int = later(4)
     """Observations that a frame stack holds, with the latest, 2 or more."""
+    use_reward: bool = later(False)
+    """Tell the memory what each decision brought (not in the paper; the Neural Map does not take it)."""
     places: PlaceSettings = later(PlaceSettings())
     """Place planes of the agents that have them."""
 

@@ -53,7 +53,12 @@ class Kind(NamedTuple):
 def _none(config: AgentConfig, fitting: Fitting) -> nn.Module:
     from egomap.memory.floors import NoMemory
 
-    return NoMemory(fitting.feature_shape, hidden_size=config.hidden_size, motion_unit=config.motion_unit)
+    return NoMemory(
+        fitting.feature_shape,
+        hidden_size=config.hidden_size,
+        motion_unit=config.motion_unit,
+        use_reward=config.use_reward,
+    )
 
 
 def _frame_stack(config: AgentConfig, fitting: Fitting) -> nn.Module:
@@ -64,6 +69,7 @@ def _frame_stack(config: AgentConfig, fitting: Fitting) -> nn.Module:
         stack_size=config.stack_size,
         hidden_size=config.hidden_size,
         motion_unit=config.motion_unit,
+        use_reward=config.use_reward,
     )
 
 
@@ -75,6 +81,7 @@ def _recurrent(config: AgentConfig, fitting: Fitting) -> nn.Module:
         hidden_size=config.hidden_size,
         cell="lstm" if config.kind == "lstm" else "gru",
         motion_unit=config.motion_unit,
+        use_reward=config.use_reward,
     )
 
 
@@ -101,6 +108,7 @@ def _egomap(config: AgentConfig, fitting: Fitting) -> nn.Module:
         strides=fitting.strides,
         hidden_size=config.hidden_size,
         motion_unit=config.motion_unit,
+        use_reward=config.use_reward,
     )
 
 
@@ -112,7 +120,9 @@ def _with_places(inner: Builder) -> Builder:
 
         memory = cast("Memory", inner(config, fitting))
         return PlacesMemory(
-            memory, fitting.camera, fitting.extent, config.places, hidden_size=config.hidden_size
+            memory, fitting.camera, fitting.extent, config.places,
+            hidden_size=config.hidden_size,
+            use_reward=config.use_reward,
         )
 
     return build

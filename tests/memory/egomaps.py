@@ -87,7 +87,7 @@ def one_pixel_inputs(
 
 def at(inputs: MemoryInputs, step: int) -> MemoryInputs:
     """One step of a sequence."""
-    return MemoryInputs(*(x[step] for x in inputs))
+    return inputs.each(lambda x: x[step])
 
 
 def never(steps: int, num_envs: int) -> Tensor:

@@ -48,7 +48,7 @@ def loop_of_steps(
     outs = []
     for t in range(episode_start.shape[0]):
         state = reset_state(memory, state, episode_start[t])
-        out, state = memory.step(MemoryInputs(*(x[t] for x in inputs)), state)
+        out, state = memory.step(inputs.each(lambda x: x[t]), state)
         outs.append(out)
     return torch.stack(outs), state
 

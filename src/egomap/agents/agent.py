@@ -31,7 +31,8 @@ from egomap.memory.protocol import (
 )
 
 Observation = Mapping[str, Tensor]
-"""rgb (..., 3, H, W) uint8, depth (..., H, W) map units, pose (..., 3), ego_motion (..., 3); others ignored."""
+"""rgb (..., 3, H, W) uint8, depth (..., H, W) map units, pose (..., 3), ego_motion (..., 3), and reward (...), what the
+decision before brought, if it is to be told; others are ignored."""
 
 OBSERVATION_KEYS = ("rgb", "depth", "pose", "ego_motion")
 
@@ -178,7 +179,9 @@ class Agent(nn.Module):
         dtype = (
             self.perception.conv1.weight.dtype
         )  # not the features', which under autocast cannot tell places apart
-        return MemoryInputs(features, depth.to(dtype), pose.to(dtype), motion.to(dtype))
+        reward = observation.get("reward")
+        told = None if reward is None else reward.to(dtype)
+        return MemoryInputs(features, depth.to(dtype), pose.to(dtype), motion.to(dtype), told)
 
 
 def build_agent(

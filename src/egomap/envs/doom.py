@@ -43,6 +43,7 @@ def observation_space() -> gymnasium.spaces.Dict:
             "depth": box(0.0, np.inf, (height, width), np.float32),
             "pose": box(-np.inf, np.inf, (3,), np.float32),
             "ego_motion": box(-np.inf, np.inf, (3,), np.float32),
+            "reward": box(-np.inf, np.inf, (), np.float32),
         }
     )
 

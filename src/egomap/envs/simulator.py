@@ -35,6 +35,8 @@ class ObservationRow(NamedTuple):
     """(3,) float32."""
     ego_motion: np.ndarray
     """(3,) float32."""
+    reward: np.ndarray
+    """() float32: what the decision before brought."""
 
 
 def blank_observation() -> tuple[dict[str, np.ndarray], ObservationRow]:
@@ -44,6 +46,7 @@ def blank_observation() -> tuple[dict[str, np.ndarray], ObservationRow]:
         np.empty((OBSERVATION_HEIGHT, OBSERVATION_WIDTH), np.float32),
         np.empty(3, np.float32),
         np.empty(3, np.float32),
+        np.zeros((), np.float32),
     )
     return {**row._asdict(), "rgb": row.rgb.transpose(2, 0, 1)}, row
 
@@ -112,6 +115,7 @@ class Simulator:
         self.accounts.begin(self._row, self.engine.frame().place, world.center, living, episode.seed)
         observation.pose[:] = self.accounts.odometry.pose[self._row]
         observation.ego_motion[:] = 0.0
+        observation.reward[...] = 0.0
         self._write_pictures(observation)
 
     def step(self, action: int, observation: ObservationRow) -> Outcome:
@@ -122,6 +126,7 @@ class Simulator:
         self.accounts.count(rows, np.array([self.reward]))
         observation.ego_motion[:] = self.accounts.move(rows, self.engine.frame().place[None])[0]
         observation.pose[:] = self.accounts.odometry.pose[self._row]
+        observation.reward[...] = self.reward
         return Outcome(self.reward, terminated=False, truncated=False)
 
     def act(self, action: int, observation: ObservationRow) -> bool:

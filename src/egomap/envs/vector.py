@@ -57,6 +57,7 @@ def observation_arrays(*shape: int) -> Arrays:
         "depth": np.zeros((*shape, height, width), np.float32),
         "pose": np.zeros((*shape, 3), np.float32),
         "ego_motion": np.zeros((*shape, 3), np.float32),
+        "reward": np.zeros(shape, np.float32),
     }
 
 
@@ -78,8 +79,9 @@ class Target(NamedTuple):
                 f"{name} is not laid out for writing; make the arrays with observation_arrays().",
             )
         channels_last = np.moveaxis(arrays["rgb"], -3, -1)
+        others = [arrays[name] for name in ObservationRow._fields[1:]]
         rows = [
-            ObservationRow(channels_last[i], arrays["depth"][i], arrays["pose"][i], arrays["ego_motion"][i])
+            ObservationRow(channels_last[i], *(array[i, ...] for array in others))
             for i in range(len(channels_last))
         ]
         return Target(arrays, rows)
@@ -390,6 +392,7 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         arrays = self._target.arrays
         arrays["ego_motion"][rows] = self._accounts.move(rows, self._places[rows])
         arrays["pose"][rows] = self._accounts.odometry.pose[rows]
+        arrays["reward"][rows] = self._rewards[rows]
         if self.idle.any():
             self._rewards[self.idle & ~ended] = 0.0
             if arrays is not self._shown:

@@ -10,6 +10,8 @@ import numpy as np
 
 from egomap.agents.explorer.agent import Search
 from egomap.agents.explorer.things import LOOKS
+from egomap.agents.explorer.walker import HABIT
+from egomap.agents.planner import Habit
 from egomap.config import FRAME_SKIP, Camera, Task
 from egomap.envs.episodes import Episode
 from egomap.envs.vector import Arrays
@@ -19,7 +21,13 @@ PILLARS = ("red pillar", "green pillar")
 
 
 def search_for(
-    task: Task, goals: int, camera: Camera, extent: float, *, frame_skip: int = FRAME_SKIP
+    task: Task,
+    goals: int,
+    camera: Camera,
+    extent: float,
+    *,
+    frame_skip: int = FRAME_SKIP,
+    habit: Habit = HABIT,
 ) -> Search:
     """A new episode of the Explorer, by the rules of a task with so many goals."""
     pillars = task == "find-return"
@@ -30,14 +38,17 @@ def search_for(
         returns=pillars,
         careful=task == "ordered-items",
         frame_skip=frame_skip,
+        habit=habit,
     )
 
 
 class ExplorerPlayer:
     """Plays N environments from what is seen in each of them."""
 
-    def __init__(self, num_envs: int, camera: Camera, *, frame_skip: int = FRAME_SKIP) -> None:
-        self._camera, self._frame_skip = camera, frame_skip
+    def __init__(
+        self, num_envs: int, camera: Camera, *, frame_skip: int = FRAME_SKIP, habit: Habit = HABIT
+    ) -> None:
+        self._camera, self._frame_skip, self._habit = camera, frame_skip, habit
         self._searches: dict[int, Search] = {}
         self._rewards = np.zeros(num_envs)
 
@@ -51,12 +62,18 @@ class ExplorerPlayer:
             self._camera,
             world.extent,
             frame_skip=self._frame_skip,
+            habit=self._habit,
         )
         self._rewards[index] = 0.0
 
     def hear(self, rewards: np.ndarray) -> None:
         """Be told what the last actions brought."""
         self._rewards[:] = rewards
+
+    def took(self, actions: np.ndarray) -> None:
+        """Be told what was done after the last `act`, if somebody else has decided."""
+        for index, search in self._searches.items():
+            search.walker.took(int(actions[index]))
 
     def act(self, observation: Arrays, playing: np.ndarray) -> np.ndarray:
         """Ask each environment's own search."""

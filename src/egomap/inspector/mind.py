@@ -79,6 +79,7 @@ class Mind:
                     "depth": recording.depth[t],
                     "pose": recording.pose[t].astype(np.float32),
                     "ego_motion": recording.ego_motion[t],
+                    "reward": np.float32(recording.reward[t - 1] if t else 0.0),
                 }
             )
             for t in range(len(recording))

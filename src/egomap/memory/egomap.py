@@ -89,6 +89,7 @@ class EgoMapMemory(nn.Module):
         paddings: Zero padding of each; none if not given.
         hidden_size: Units of the FC layer and of the GRU.
         motion_unit: As for the baseline, with `use_ego_motion`.
+        use_reward: Give the recurrent layer the last reward, too (not in the paper).
     """
 
     depth_rows: Tensor
@@ -106,8 +107,10 @@ class EgoMapMemory(nn.Module):
         paddings: Sequence[int] | None = None,
         hidden_size: int = 128,
         motion_unit: float = MOTION_UNIT,
+        use_reward: bool = False,
     ):
         super().__init__()
+        self.use_reward = use_reward
         settings = (settings or MapSettings()).validate()
         rows = receptive_field_centres(camera.height, kernels, strides, paddings)
         columns = receptive_field_centres(camera.width, kernels, strides, paddings)
@@ -136,7 +139,7 @@ class EgoMapMemory(nn.Module):
             )
         read_size = self.global_read.output_size if self.global_read is not None else 0
         motion_size = EGO_MOTION_FEATURES if settings.use_ego_motion else 0
-        self.reduce = nn.Linear(math.prod(feature_shape) + read_size + motion_size, hidden_size)
+        self.reduce = nn.Linear(math.prod(feature_shape) + read_size + motion_size + use_reward, hidden_size)
         orthogonal(self.reduce, nn.init.calculate_gain("relu"))
         self.core = GRUCore(hidden_size, hidden_size)
 
@@ -219,7 +222,7 @@ class EgoMapMemory(nn.Module):
             map_next, known, observed = self._write(features, points, valid, map_warped, known)
             map_ego = image_from_rows(map_next)
 
-        x = self._recurrent_input(inputs.features, map_ego, inputs.ego_motion, trace)
+        x = self._recurrent_input(inputs, map_ego, trace)
         hidden = self.core.step(x, old.hidden)
         output = self._output(hidden, map_ego, trace)
         if trace is not None:
@@ -255,9 +258,7 @@ class EgoMapMemory(nn.Module):
             )
             maps_again = maps_ego
         images = image_from_rows(maps_ego.flatten(0, 1))  # (T * N, C, size, size), channels last in memory
-        x = self._recurrent_input(
-            inputs.features.flatten(0, 1), images, inputs.ego_motion.flatten(0, 1), None
-        )
+        x = self._recurrent_input(inputs.each(lambda part: part.flatten(0, 1)), images, None)
         hidden, hidden_last = self.core.unroll(x.unflatten(0, lead), old.hidden, episode_start)
         output = self._output(hidden.flatten(0, 1), image_from_rows(maps_again.flatten(0, 1)), None)
         return output.unflatten(0, lead), EgoMapState(map_last, known, hidden_last, steps[-1] + 1, origin[-1])
@@ -375,19 +376,19 @@ class EgoMapMemory(nn.Module):
             return features.detach(), map_prev.detach()
         return features, torch.where(cut[:, None, None], map_prev.detach(), map_prev)
 
-    def _recurrent_input(
-        self, features: Tensor, map_ego: Tensor, ego_motion: Tensor, trace: MemoryTrace | None
-    ) -> Tensor:
+    def _recurrent_input(self, inputs: MemoryInputs, map_ego: Tensor, trace: MemoryTrace | None) -> Tensor:
         """What enters the GRU (B, H): FC over the ReLU of the view (B, C, Hf, Wf), the global read, the motion."""
         # Place by place, then channels: a view of a channels-last tensor; it only orders the layer's columns.
-        x = [F.relu(features.movedim(-3, -1).flatten(-3))]
+        x = [F.relu(inputs.features.movedim(-3, -1).flatten(-3))]
         if self.global_read is not None:
             global_read = self.global_read(map_ego)
             x.append(global_read)
             if trace is not None:
                 trace["global_read"] = global_read.detach()
         if self.settings.use_ego_motion:
-            x.append(ego_motion_features(ego_motion.detach(), self.motion_unit).to(x[0].dtype))
+            x.append(ego_motion_features(inputs.ego_motion.detach(), self.motion_unit).to(x[0].dtype))
+        if self.use_reward:
+            x.append(inputs.told[..., None].to(x[0].dtype))
         return F.relu(self.reduce(torch.cat(x, dim=-1)))
 
     def _output(self, hidden: Tensor, map_ego: Tensor, trace: MemoryTrace | None) -> Tensor:

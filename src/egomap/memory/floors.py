@@ -39,12 +39,14 @@ class NoMemory(nn.Module):
         *,
         hidden_size: int = 128,
         motion_unit: float = MOTION_UNIT,
+        use_reward: bool = False,
     ):
         super().__init__()
+        self.use_reward = use_reward
         require_length("motion_unit", motion_unit)
         self.feature_shape, self.motion_unit = tuple(feature_shape), float(motion_unit)
         self.output_size = hidden_size
-        self.reduce = nn.Linear(view_size(feature_shape), hidden_size)
+        self.reduce = nn.Linear(view_size(feature_shape, use_reward), hidden_size)
         orthogonal(self.reduce, nn.init.calculate_gain("relu"))
 
     @property
@@ -69,7 +71,12 @@ class NoMemory(nn.Module):
         return self._output(inputs, axes=2), state
 
     def _output(self, inputs: MemoryInputs, *, axes: int) -> Tensor:
-        return F.relu(self.reduce(view_and_motion(inputs, self.feature_shape, self.motion_unit, axes=axes)))
+        return F.relu(self.reduce(self._view(inputs, axes=axes)))
+
+    def _view(self, inputs: MemoryInputs, *, axes: int) -> Tensor:
+        return view_and_motion(
+            inputs, self.feature_shape, self.motion_unit, axes=axes, use_reward=self.use_reward
+        )
 
 
 class FrameStackMemory(nn.Module):
@@ -96,14 +103,16 @@ class FrameStackMemory(nn.Module):
         stack_size: int = 4,
         hidden_size: int = 128,
         motion_unit: float = MOTION_UNIT,
+        use_reward: bool = False,
     ):
         super().__init__()
+        self.use_reward = use_reward
         if stack_size < 2:
             raise ValueError(f"stack_size must be 2 or more observations; got {stack_size}.")
         require_length("motion_unit", motion_unit)
         self.feature_shape, self.motion_unit = tuple(feature_shape), float(motion_unit)
         self.stack_size, self.output_size = stack_size, hidden_size
-        self.reduce = nn.Linear(stack_size * view_size(feature_shape), hidden_size)
+        self.reduce = nn.Linear(stack_size * view_size(feature_shape, use_reward), hidden_size)
         orthogonal(self.reduce, nn.init.calculate_gain("relu"))
 
     @property
@@ -126,7 +135,9 @@ class FrameStackMemory(nn.Module):
         self, inputs: MemoryInputs, state: MemoryState, *, trace: MemoryTrace | None = None
     ) -> tuple[Tensor, MemoryState]:
         """One step: features (N, C, Hf, Wf), ego_motion (N, 3) -> output (N, H), next state."""
-        x = view_and_motion(inputs, self.feature_shape, self.motion_unit, axes=1)
+        x = view_and_motion(
+            inputs, self.feature_shape, self.motion_unit, axes=1, use_reward=self.use_reward
+        )
         self._check_state(state, len(x))
         stack = torch.cat((x[:, None].to(state[0].dtype), state[0]), 1)  # (N, k, values)
         return F.relu(self.reduce(stack.flatten(1))), (stack[:, :-1],)
@@ -135,7 +146,9 @@ class FrameStackMemory(nn.Module):
         self, inputs: MemoryInputs, state: MemoryState, episode_start: Tensor
     ) -> tuple[Tensor, MemoryState]:
         """T steps: features (T, N, C, Hf, Wf), ego_motion (T, N, 3) -> output (T, N, H), last state."""
-        x = view_and_motion(inputs, self.feature_shape, self.motion_unit, axes=2)
+        x = view_and_motion(
+            inputs, self.feature_shape, self.motion_unit, axes=2, use_reward=self.use_reward
+        )
         check_episode_start(episode_start, tuple(x.shape[:2]))
         self._check_state(state, x.shape[1])
         steps, back = len(x), self.stack_size - 1

@@ -193,3 +193,10 @@ def write_and_read(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """As `scan.write_and_read`."""
     return cast(tuple[Tensor, Tensor, Tensor, Tensor], _WriteRead.apply(features, map_prev, known, writes))
+
+
+def follow_places(num_envs: int, *arguments: Any) -> None:
+    """`place_kernels.follow` over all environments; its arguments, arrays as tensors."""
+    from egomap.memory.place_kernels import follow
+
+    _share_out(follow, num_envs, *arguments)

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +21,8 @@ from torch.nn import functional as F
 
 from egomap.config import Camera, PlaceSettings
 from egomap.geometry import affine_from_pose, cells, ego_from_world, world_from_ego
-from egomap.geometry.checks import check_depth, check_pose, require_shape
+from egomap.geometry.checks import check_depth, check_pose
+from egomap.memory import native
 from egomap.memory.convolution import conv_relu
 from egomap.memory.lesions import Part, parts_of
 from egomap.memory.protocol import (
@@ -74,6 +74,17 @@ class Evidence(NamedTuple):
     """(..., rays) int64."""
     here: Tensor
     """(..., 1) int64."""
+
+
+class Views(NamedTuple):
+    """What is seen of the places, B observations."""
+
+    near: Tensor
+    """(B, planes, window, window)."""
+    far: Tensor
+    """(B, planes, window, window), cells `far_factor` times as large."""
+    home: Tensor
+    """(B, 4): the way to where the episode began; see `Places.home`."""
 
 
 class Places(nn.Module):
@@ -199,25 +210,66 @@ class Places(nn.Module):
 
     def views(self, planes: Tensor, pose: Tensor) -> tuple[Tensor, Tensor]:
         """The planes (B, P, size, size) from poses (B, 3): near and far views, (B, P, window, window) each."""
-        near = self._view(planes, pose, self.settings.window * self.settings.cell)
-        factor = self.settings.far_factor
-        far = F.max_pool2d(planes, factor, ceil_mode=True)
-        return near, self._view(far, pose, self.settings.window * self.settings.cell * factor)
+        far = F.max_pool2d(planes, self.settings.far_factor, ceil_mode=True)
+        pairs = zip((planes, far), self.affines(pose), strict=True)
+        near, far = (self._sample(image, affine) for image, affine in pairs)
+        return near, far
 
-    def _view(self, planes: Tensor, pose: Tensor, side: float) -> Tensor:
-        # A pooled grid may reach beyond the first one, to the south and east: its extent follows from its cells.
-        pooled = planes.shape[-1] * math.ceil(self.size / planes.shape[-1]) * self.settings.cell
-        middle = (pooled - self.extent) / 2
-        shifted = pose.float() - pose.new_tensor([middle, -middle, 0.0])
-        affine = affine_from_pose(shifted, pooled)
-        affine = torch.cat((affine[..., :2] * (side / pooled), affine[..., 2:]), -1)
+    def affines(self, pose: Tensor) -> tuple[Tensor, Tensor]:
+        """The matrices (B, 2, 3) that find the places of the near and of the far view in their planes.
+
+        Convention: as `geometry.affine_from_pose`, for a view that covers another square than the planes do. The
+        far view's planes are pooled; they may reach beyond the first ones, to the south and east.
+        """
+        factor, cell, window = self.settings.far_factor, self.settings.cell, self.settings.window
+        pooled = math.ceil(self.size / factor) * factor * cell
+        found = []
+        for extent, side in ((self.extent, window * cell), (pooled, window * cell * factor)):
+            beyond = (extent - self.extent) / 2
+            affine = affine_from_pose(pose.float() - pose.new_tensor([beyond, -beyond, 0.0]), extent)
+            found.append(torch.cat((affine[..., :2] * (side / extent), affine[..., 2:]), -1))
+        return found[0], found[1]
+
+    def _sample(self, planes: Tensor, affine: Tensor) -> Tensor:
         window = self.settings.window
         grid = F.affine_grid(affine, [len(planes), 1, window, window], align_corners=False)
         return F.grid_sample(planes, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
 
-    def home(self, state: PlaceState, pose: Tensor) -> Tensor:
-        """(B, 4): the start in the agent's frame, right and ahead, in units of `FAR`; and its direction."""
-        way = ego_from_world(state.start[:, None].to(pose.dtype), pose)[:, 0]
+    @torch.no_grad()
+    def follow(
+        self, depth: Tensor, pose: Tensor, state: PlaceState, episode_start: Tensor
+    ) -> tuple[Views, PlaceState]:
+        """T steps: depth (T, N, H, W), pose (T, N, 3), episode_start (T, N) -> views (T * N, ...), the last state."""
+        pose = pose.float()
+        evidence = self.evidence(depth, pose)
+        if native.enabled(pose):
+            return self._follow_natively(evidence, pose, state, episode_start)
+        rows = []
+        for t, (pose_t, start) in enumerate(zip(pose.unbind(0), episode_start.unbind(0), strict=True)):
+            state = self.advance(state, Evidence(*(part[t] for part in evidence)), pose_t, start)
+            rows.append(state)
+        whole = PlaceState(*(torch.cat(parts) for parts in zip(*rows, strict=True)))
+        flat = pose.flatten(0, 1)
+        return Views(*self.views(self.planes(whole), flat), self.home(whole.start, flat)), state
+
+    def _follow_natively(
+        self, evidence: Evidence, pose: Tensor, state: PlaceState, episode_start: Tensor
+    ) -> tuple[Views, PlaceState]:
+        """The same, by a kernel that draws no planes but those of the step it is at."""
+        lead, settings = tuple(pose.shape[:2]), self.settings
+        affines = (affine.unflatten(0, lead).contiguous() for affine in self.affines(pose.flatten(0, 1)))
+        after = PlaceState(*(tensor.clone(memory_format=torch.contiguous_format) for tensor in state))
+        near, far = (pose.new_empty(*lead, settings.window, settings.window, len(PLANES)) for _ in range(2))
+        starts = pose.new_empty(*lead, 2)
+        given = (*(part.contiguous() for part in evidence), pose.contiguous(), episode_start.contiguous())
+        factors = (float(settings.fade), settings.far_factor)
+        native.follow_places(lead[1], *given, *affines, *factors, *after, near, far, starts)
+        views = (view.flatten(0, 1).movedim(-1, 1) for view in (near, far))
+        return Views(*views, self.home(starts.flatten(0, 1), pose.flatten(0, 1))), after
+
+    def home(self, start: Tensor, pose: Tensor) -> Tensor:
+        """(B, 4): the start (B, 2) in the agent's frame, right and ahead, in units of `FAR`; and its direction."""
+        way = ego_from_world(start[:, None].to(pose.dtype), pose)[:, 0]
         return torch.cat((way / FAR, F.normalize(way, dim=-1, eps=1.0)), -1)
 
 
@@ -268,6 +320,7 @@ class PlacesMemory(nn.Module):
         extent: Side of the square that the planes cover, in map units.
         settings: Of the planes.
         hidden_size: Units of the place read and of the layer that joins both.
+        use_reward: Keep and tell what was earned in the episode so far: the sum of the rewards above 0.
     """
 
     def __init__(
@@ -278,12 +331,14 @@ class PlacesMemory(nn.Module):
         settings: PlaceSettings | None = None,
         *,
         hidden_size: int = 128,
+        use_reward: bool = False,
     ) -> None:
         super().__init__()
+        self.use_reward = use_reward
         self.inner = inner
         self.places = Places(camera, extent, settings or PlaceSettings())
         self.place_read = PlaceRead(self.places.settings.window, output_size=hidden_size)
-        self.join = nn.Linear(inner.output_size + hidden_size, hidden_size)
+        self.join = nn.Linear(inner.output_size + hidden_size + 1, hidden_size)
         orthogonal(self.join, nn.init.calculate_gain("relu"))
         self.output_size = inner.output_size + hidden_size
 
@@ -293,8 +348,9 @@ class PlacesMemory(nn.Module):
 
     @property
     def state_spec(self) -> tuple[TensorSpec, ...]:
-        """The inner memory's, then the places'."""
-        return (*self.inner.state_spec, *self.places.state_spec)
+        """The inner memory's, the places', and what was earned."""
+        earned = TensorSpec((), torch.float32)
+        return (*self.inner.state_spec, *self.places.state_spec, earned)
 
     @property
     def lesions(self) -> dict[str, Part]:
@@ -305,23 +361,25 @@ class PlacesMemory(nn.Module):
         }
         first = self._inner_tensors
         known = tuple(range(first, first + len(self.places.state_spec)))
-        return {**inner, "place-read": Part(module="place_read"), "places": Part(state=known)}
+        earned = {"earned": Part(state=(known[-1] + 1,))} if self.use_reward else {}
+        return {**inner, "place-read": Part(module="place_read"), "places": Part(state=known), **earned}
 
     def initial_state(self, n: int) -> MemoryState:
-        """Both initial states."""
-        return (*self.inner.initial_state(n), *self.places.initial_state(n))
+        """Nothing seen, nothing earned."""
+        nothing = torch.zeros(n, device=self.join.weight.device)
+        return (*self.inner.initial_state(n), *self.places.initial_state(n), nothing)
 
     def step(
         self, inputs: MemoryInputs, state: MemoryState, *, trace: MemoryTrace | None = None
     ) -> tuple[Tensor, MemoryState]:
         """One step: inputs (N, ...) -> output (N, output_size), next state. With `trace` also `place_views`."""
         check_pose(inputs.pose)
-        inner_state, old = self._divide(state, len(inputs.pose))
+        inner_state, old, before = self._divide(state, len(inputs.pose))
         out, inner_state = self.inner.step(inputs, inner_state, trace=trace)
-        pose = inputs.pose.detach()
-        start = torch.zeros(len(pose), dtype=torch.bool, device=pose.device)
-        places = self.places.advance(old, self.places.evidence(inputs.depth, pose), pose, start)
-        return self._output(out, places, pose, trace), (*inner_state, *places)
+        start = torch.zeros(1, len(inputs.pose), dtype=torch.bool, device=inputs.pose.device)
+        views, places = self.places.follow(inputs.depth[None], inputs.pose.detach()[None], old, start)
+        earned = self._earned(inputs, before, start)
+        return self._output(out, views, earned[0], trace), (*inner_state, *places, earned[-1])
 
     def unroll(
         self, inputs: MemoryInputs, state: MemoryState, episode_start: Tensor
@@ -330,35 +388,39 @@ class PlacesMemory(nn.Module):
         lead = tuple(inputs.pose.shape[:2])
         check_episode_start(episode_start, lead)
         check_pose(inputs.pose)
-        inner_state, places = self._divide(state, lead[1])
+        inner_state, places, before = self._divide(state, lead[1])
         out, inner_state = self.inner.unroll(inputs, inner_state, episode_start)
-        pose = inputs.pose.detach()
-        evidence = self.places.evidence(inputs.depth, pose)
-        rows = []
-        for t, (pose_t, start) in enumerate(zip(pose.unbind(0), episode_start.unbind(0), strict=True)):
-            seen = Evidence(*(part[t] for part in evidence))
-            places = self.places.advance(places, seen, pose_t, start)
-            rows.append(places)
-        whole = PlaceState(*(torch.cat(parts) for parts in zip(*rows, strict=True)))
-        output = self._output(out.flatten(0, 1), whole, pose.flatten(0, 1), None)
-        return output.unflatten(0, lead), (*inner_state, *places)
+        views, places = self.places.follow(inputs.depth, inputs.pose.detach(), places, episode_start)
+        earned = self._earned(inputs, before, episode_start)
+        output = self._output(out.flatten(0, 1), views, earned.flatten(), None)
+        return output.unflatten(0, lead), (*inner_state, *places, earned[-1])
 
-    def _divide(self, state: MemoryState, num_envs: int) -> tuple[MemoryState, PlaceState]:
+    def _earned(self, inputs: MemoryInputs, before: Tensor, episode_start: Tensor) -> Tensor:
+        """What was earned in the episode up to each step (T, N); the reward at an episode's start is not its own."""
+        if not self.use_reward:
+            return before.expand(episode_start.shape)
+        paid = inputs.told.detach().float().clamp(min=0).view(episode_start.shape)
+        rows = []
+        for paid_t, start in zip(paid.unbind(0), episode_start.unbind(0), strict=True):
+            before = torch.where(start, 0.0, before + paid_t)
+            rows.append(before)
+        return torch.stack(rows)
+
+    def _divide(self, state: MemoryState, num_envs: int) -> tuple[MemoryState, PlaceState, Tensor]:
         expected = [((num_envs, *spec.shape), spec.dtype) for spec in self.state_spec]
         got = [(tuple(tensor.shape), tensor.dtype) for tensor in state]
         if got != expected:
             raise ValueError(f"the state of {num_envs} environments must be {expected}; got {got}.")
-        return state[: self._inner_tensors], PlaceState(*state[self._inner_tensors :])
+        first = self._inner_tensors
+        return state[:first], PlaceState(*state[first:-1]), state[-1]
 
-    def _output(self, out: Tensor, places: PlaceState, pose: Tensor, trace: MemoryTrace | None) -> Tensor:
-        with torch.no_grad():
-            near, far = self.places.views(self.places.planes(places), pose)
-            home = self.places.home(places, pose)
+    def _output(self, out: Tensor, views: Views, earned: Tensor, trace: MemoryTrace | None) -> Tensor:
         dtype = self.join.weight.dtype
-        read = self.place_read(near.to(dtype), far.to(dtype), home.to(dtype))
+        read = self.place_read(*(view.to(dtype) for view in views))
         if trace is not None:
-            trace["place_near"], trace["place_far"], trace["place_read"] = near, far, read.detach()
-        return torch.cat((out, F.relu(self.join(torch.cat((out, read), -1)))), -1)
+            trace["place_near"], trace["place_far"], trace["place_read"] = (*views[:2], read.detach())
+        both = torch.cat((out, read, earned[:, None].to(dtype)), -1)
+        return torch.cat((out, F.relu(self.join(both))), -1)
 
     def parameter_groups(self) -> ParameterGroups:
         """The inner memory's groups, the place read, and the layer that joins both."""

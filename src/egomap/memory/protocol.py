@@ -10,6 +10,7 @@ initial one *before* input t is taken in. Axes: T time, N environments; time fir
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -36,6 +37,17 @@ class MemoryInputs(NamedTuple):
     """(..., 3) x, y (map units, world frame), phi (radians, counter-clockwise from +x)."""
     ego_motion: Tensor
     """(..., 3) dx, dy, dphi since the previous observation, in the previous ego frame (x right, y forward)."""
+    reward: Tensor | None = None
+    """(...) what the decision before this observation brought, 0 at an episode's start; None: nothing is told."""
+
+    def each(self, function: Callable[[Tensor], Tensor]) -> MemoryInputs:
+        """The inputs with every tensor replaced by what `function` makes of it."""
+        return MemoryInputs(*(None if part is None else function(part) for part in self))  # type: ignore[arg-type]
+
+    @property
+    def told(self) -> Tensor:
+        """(...) the reward, zeros where nothing is told; in the dtype of the pose."""
+        return torch.zeros_like(self.pose[..., 0]) if self.reward is None else self.reward.to(self.pose.dtype)
 
 
 class TensorSpec(NamedTuple):

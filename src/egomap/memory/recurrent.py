@@ -50,24 +50,30 @@ def ego_motion_features(ego_motion: Tensor, unit: float = MOTION_UNIT) -> Tensor
     return torch.cat((ego_motion[..., :2] / unit, dphi.sin(), dphi.cos()), -1)
 
 
-def view_size(feature_shape: Sequence[int]) -> int:
+def view_size(feature_shape: Sequence[int], use_reward: bool = False) -> int:
     """How many values `view_and_motion` has (paper: 640 + 4)."""
-    return math.prod(feature_shape) + EGO_MOTION_FEATURES
+    return math.prod(feature_shape) + EGO_MOTION_FEATURES + use_reward
 
 
 def view_and_motion(
-    inputs: MemoryInputs, feature_shape: tuple[int, ...], motion_unit: float, *, axes: int
+    inputs: MemoryInputs,
+    feature_shape: tuple[int, ...],
+    motion_unit: float,
+    *,
+    axes: int,
+    use_reward: bool = False,
 ) -> Tensor:
-    """ReLU(features), flattened, and the four ego-motion features.
+    """ReLU(features), flattened, the four ego-motion features and, with `use_reward`, the last reward.
 
     Choice: features are flattened place by place (rows, columns, channels), which is a view of a channels-last
     tensor; the order only permutes the columns of the layer that follows.
 
     Args:
-        inputs: Features (..., C, Hf, Wf) and ego_motion (..., 3); the others are not looked at.
+        inputs: Features (..., C, Hf, Wf), ego_motion (..., 3) and reward (...); the others are not looked at.
         feature_shape: (C, Hf, Wf) that is expected.
         motion_unit: See `ego_motion_features`.
         axes: Leading axes: 1 for a step, 2 for a sequence.
+        use_reward: Whether the last reward is among the values (not in the paper).
 
     Returns:
         (..., `view_size`).
@@ -85,7 +91,8 @@ def view_and_motion(
         raise ValueError(f"ego_motion must be {(*lead, 3)} like the features; got {tuple(motion.shape)}.")
     check_features(features)
     flat = features.movedim(-3, -1).flatten(-3)  # (..., Hf * Wf * C)
-    return torch.cat((F.relu(flat), ego_motion_features(motion, motion_unit).to(flat.dtype)), -1)
+    told = (inputs.told[..., None].to(flat.dtype),) if use_reward else ()
+    return torch.cat((F.relu(flat), ego_motion_features(motion, motion_unit).to(flat.dtype), *told), -1)
 
 
 class RecurrentMemory(nn.Module):
@@ -104,15 +111,17 @@ class RecurrentMemory(nn.Module):
         hidden_size: int = 128,
         cell: Literal["gru", "lstm"] = "gru",
         motion_unit: float = MOTION_UNIT,
+        use_reward: bool = False,
     ):
         super().__init__()
+        self.use_reward = use_reward
         if cell not in ("gru", "lstm"):
             raise ValueError(f"cell must be 'gru' or 'lstm'; got {cell!r}.")
         require_length("motion_unit", motion_unit)
         self.feature_shape, self.motion_unit = tuple(feature_shape), float(motion_unit)
         self.output_size = hidden_size
         self.core: GRUCore | LSTMCore = (GRUCore if cell == "gru" else LSTMCore)(hidden_size, hidden_size)
-        self.reduce = nn.Linear(view_size(feature_shape), hidden_size)
+        self.reduce = nn.Linear(view_size(feature_shape, use_reward), hidden_size)
         nn.init.orthogonal_(self.reduce.weight, gain=2**0.5)
         nn.init.zeros_(self.reduce.bias)
 
@@ -159,4 +168,7 @@ class RecurrentMemory(nn.Module):
 
     def _input(self, inputs: MemoryInputs, *, axes: int) -> Tensor:
         """(..., H): what enters the core, for one step (axes = 1) or a sequence (axes = 2)."""
-        return F.relu(self.reduce(view_and_motion(inputs, self.feature_shape, self.motion_unit, axes=axes)))
+        x = view_and_motion(
+            inputs, self.feature_shape, self.motion_unit, axes=axes, use_reward=self.use_reward
+        )
+        return F.relu(self.reduce(x))

@@ -102,7 +102,7 @@ class Collector:
                 rollout.log_prob[t] = step.log_prob
                 rollout.value[t] = step.value
                 _, rewards, terminated, truncated, infos = env.step_wait()
-                lessons.hear(rollout, rewards)
+                lessons.hear(rollout, t, rewards)
                 rollout.reward[t] = torch.from_numpy(rewards)
                 rollout.terminated[t] = torch.from_numpy(terminated)
                 rollout.truncated[t] = torch.from_numpy(truncated)

@@ -27,8 +27,8 @@ class Teacher(Protocol):
         """Environment `index` begins an episode: forget the last one."""
         ...
 
-    def hear(self, rewards: np.ndarray) -> None:
-        """What the last actions brought, (N,), whoever chose them; called before the episodes that follow begin."""
+    def hear(self, actions: np.ndarray, rewards: np.ndarray) -> None:
+        """What was done and what it brought, (N,), whoever chose it; called before the episodes that follow begin."""
         ...
 
     def act(self, observation: Mapping[str, np.ndarray], asked: np.ndarray) -> np.ndarray:
@@ -106,10 +106,10 @@ class Lessons:
         if rollout.taught and not self._drives.all():
             self._ask(rollout, t, ~self._drives)
 
-    def hear(self, rollout: Rollout, rewards: np.ndarray) -> None:
-        """Pass on what the actions brought."""
+    def hear(self, rollout: Rollout, t: int, rewards: np.ndarray) -> None:
+        """Pass on what was done in row t and what it brought."""
         if self._teacher is not None and rollout.taught:
-            self._teacher.hear(rewards)
+            self._teacher.hear(rollout.action[t].numpy(), rewards)
 
     def _ask(self, rollout: Rollout, t: int, asked: np.ndarray) -> None:
         assert self._teacher is not None

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from egomap.agents.explorer.walker import TEACHING
 from egomap.config import TeacherKind, require
 from egomap.envs.vector import DoomVectorEnv
 from egomap.envs.worlds import Worlds
@@ -33,15 +34,16 @@ class ExplorerTeacher:
     def __init__(self, env: DoomVectorEnv) -> None:
         require_rules(env.worlds)
         self._env = env
-        self._player = ExplorerPlayer(env.num_envs, env.camera, frame_skip=env.settings.frame_skip)
+        self._player = ExplorerPlayer(env.num_envs, env.camera, frame_skip=env.settings.frame_skip, habit=TEACHING)
 
     def begin(self, index: int) -> None:
         """Begin with nothing seen, by the rules of the episode that runs there now."""
         episode = self._env.episode(index)
         self._player.begin(index, self._env.worlds[episode.layout], episode)
 
-    def hear(self, rewards: np.ndarray) -> None:
-        """Be told what the learner's last actions brought."""
+    def hear(self, actions: np.ndarray, rewards: np.ndarray) -> None:
+        """Be told what the learner did, and what it brought."""
+        self._player.took(actions)
         self._player.hear(rewards)
 
     def act(self, observation: Mapping[str, np.ndarray], asked: np.ndarray) -> np.ndarray:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from egomap.agents.explorer.things import Things
-from egomap.agents.explorer.walker import Walker, Ways
-from egomap.agents.planner import Box
+from egomap.agents.explorer.walker import HABIT, Walker, Ways
+from egomap.agents.planner import Box, Habit
 from egomap.config import FRAME_SKIP, Camera
 
 PAID = 0.3
@@ -34,6 +34,7 @@ class Search:
         camera: Of the observations.
         extent: Side of the arena.
         frame_skip: Tics for which an action is held.
+        habit: How it steers.
     """
 
     def __init__(
@@ -45,8 +46,9 @@ class Search:
         returns: bool = False,
         careful: bool = False,
         frame_skip: int = FRAME_SKIP,
+        habit: Habit = HABIT,
     ) -> None:
-        self.walker = Walker(camera, extent, frame_skip)
+        self.walker = Walker(camera, extent, frame_skip, habit)
         self.things = Things(looks)
         self.leg = 0
         self._goals, self._returns, self._careful = len(looks), returns, careful

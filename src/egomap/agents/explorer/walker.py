@@ -30,6 +30,9 @@ from egomap.agents.planner import NO_WALLS, OPEN, TURN_OF, Body, Box, Course, Ha
 from egomap.config import Camera
 
 HABIT = Habit(lookahead=1e9, turn_first=math.radians(50), straight=math.radians(4))
+TEACHING = HABIT._replace(straight=math.radians(12))
+"""For imitation: it goes straight on unless the direction is clearly off. Within a few degrees left or right is a matter
+of rounding, which nobody can learn."""
 LOOKAHEAD = 8
 """Cells ahead that a straight stretch is aimed at."""
 SIGHT = 440.0
@@ -62,9 +65,11 @@ class Walker:
         camera: Of the observations.
         extent: Side of the arena, around the world's origin.
         frame_skip: Tics for which an action is held.
+        habit: How it steers.
     """
 
-    def __init__(self, camera: Camera, extent: float, frame_skip: int) -> None:
+    def __init__(self, camera: Camera, extent: float, frame_skip: int, habit: Habit = HABIT) -> None:
+        self._habit = habit
         self.grid = Grid.over(extent)
         self._frame_skip = frame_skip
         self._horizon = int(camera.cy) - 1  # the row just above the horizon sees neither floor nor ceiling
@@ -126,7 +131,7 @@ class Walker:
         """The action that leads straight to a point."""
         body = self.body
         course = Course(((body.x, body.y), point), NO_WALLS, forbidden, math.inf)
-        return self.took(control(body, course, 0, HABIT, self._frame_skip))
+        return self.took(control(body, course, 0, self._habit, self._frame_skip))
 
     def took(self, action: int) -> int:
         """Be told of the action that is taken from here; returns it."""
