@@ -21,7 +21,18 @@ from egomap.presets import PRESETS
 from egomap.scenarios.dataset import ScenarioSet, generate
 from envs.helpers import eventually, processes_of
 
-COMMANDS = ("doctor", "generate", "train", "evaluate", "bench", "reproduce", "inspect", "play", "probe")
+COMMANDS = (
+    "doctor",
+    "generate",
+    "train",
+    "evaluate",
+    "bench",
+    "reproduce",
+    "inspect",
+    "play",
+    "probe",
+    "offline",
+)
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -30,6 +30,7 @@ LINES = (
     ("experiments",),
     ("analysis",),
     ("inspector",),
+    ("offline",),
     ("bench",),
     ("cli",),
     ("__main__",),

@@ -32,6 +32,7 @@ from egomap.config import (
     require_whole,
 )
 from egomap.inspector.options import InspectOptions, PlayOptions, ProbeOptions
+from egomap.offline.options import OfflineOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
         "inspect": inspect,
         "play": play,
         "probe": probe,
+        "offline": offline,
     }
     try:
         if given[:1] == ["train"]:  # the defaults of its flags come from the preset
@@ -633,6 +635,26 @@ def probe(options: tyro.conf.OmitArgPrefixes[ProbeOptions]) -> int:
     result, files = run(options, progress_bar)
     print_table(result)
     print("\n".join(map(str, files)))
+    return 0
+
+
+def offline(options: Annotated[OfflineOptions, tyro.conf.arg(name="")]) -> int:
+    """Which memory can learn, with dense labels and without RL, what an explorer needs to know?
+
+    Example: egomap offline --agents none gru egomap --out offline.json
+    """
+    options.validate()  # before torch is loaded
+    from egomap.offline.command import offline as run
+    from egomap.offline.report import print_table
+
+    answer = run(options, progress_bar)
+    mazes = options.walks("held-out").scenario
+    title = f"{answer.decisions:,} decisions in {answer.episodes} episodes of the third split"
+    print_table(answer.lines, f"{mazes.task}, size {mazes.size}: {title}")
+    print(
+        "action, seen: share told right; way, home, goal: mean squared error; ± standard error over episodes."
+    )
+    print("".join(f"{path}\n" for path in answer.written), end="")
     return 0
 
 

@@ -168,7 +168,7 @@ def test_what_was_earned_is_the_sum_of_rewards_above_zero() -> None:
     both, (inputs, _) = memory(), walk(5, 2, 2)
     reward = torch.tensor([[0.0, 0.0], [0.5, -0.1], [-0.2, 0.3], [0.5, 0.0], [0.25, 1.0]])
     start = torch.zeros(5, 2, dtype=torch.bool)
-    start[3, 1] = True  # its reward belongs to the episode before
+    start[3, 1] = True
     _, state = both.unroll(inputs._replace(reward=reward), both.initial_state(2), start)
     torch.testing.assert_close(state[-1], torch.tensor([1.25, 1.0]))
 

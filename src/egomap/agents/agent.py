@@ -143,11 +143,17 @@ class Agent(nn.Module):
         Returns:
             Logits (T, N, actions), value (T, N), the last state and the memory's output; equal to a loop of `step`.
         """
-        inputs = self._inputs(observations, axes=2)
-        check_episode_start(episode_start, tuple(inputs.pose.shape[:2]))
-        out, state = self.memory.unroll(inputs, state, episode_start)
+        out, state = self.remember(observations, state, episode_start)
         logits, value = self.heads(out)
         return AgentOutput(logits, value, state, out)
+
+    def remember(
+        self, observations: Observation, state: MemoryState, episode_start: Tensor
+    ) -> tuple[Tensor, MemoryState]:
+        """What `unroll` hands to the heads: the memory's output (T, N, output_size), and the last state."""
+        inputs = self._inputs(observations, axes=2)
+        check_episode_start(episode_start, tuple(inputs.pose.shape[:2]))
+        return self.memory.unroll(inputs, state, episode_start)
 
     def parameter_groups(self) -> ParameterGroups:
         """Every parameter by what it does: perception, the groups that the memory names, heads."""

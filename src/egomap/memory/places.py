@@ -396,13 +396,13 @@ class PlacesMemory(nn.Module):
         return output.unflatten(0, lead), (*inner_state, *places, earned[-1])
 
     def _earned(self, inputs: MemoryInputs, before: Tensor, episode_start: Tensor) -> Tensor:
-        """What was earned in the episode up to each step (T, N); the reward at an episode's start is not its own."""
+        """What was earned in the episode up to each step (T, N); at an episode's start the reward is 0."""
         if not self.use_reward:
             return before.expand(episode_start.shape)
         paid = inputs.told.detach().float().clamp(min=0).view(episode_start.shape)
         rows = []
         for paid_t, start in zip(paid.unbind(0), episode_start.unbind(0), strict=True):
-            before = torch.where(start, 0.0, before + paid_t)
+            before = torch.where(start, 0.0, before) + paid_t
             rows.append(before)
         return torch.stack(rows)
 

@@ -7,6 +7,8 @@ and pose. What it scores is the honest optimum under partial sight, where the Pl
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from egomap.agents.explorer.things import Things
@@ -22,6 +24,35 @@ TOUCH = 36.0
 """Map units from an item, along each axis, within which it is touched."""
 BERTH = 5.0
 """Map units more that are kept from an item that must not be touched."""
+WAY = 128.0
+"""Map units along the chosen way to the point that tells its direction: a cell of our mazes."""
+
+
+class Intent(NamedTuple):
+    """What the Explorer keeps in mind beside what it has seen."""
+
+    target: int | None
+    """The frontier cell (flat index) that it chose last."""
+    turning: int
+    """The turn that it has begun: 1 left, -1 right, 0 none."""
+
+
+class Choice(NamedTuple):
+    """What the Explorer decides, before it does it."""
+
+    action: int
+    point: tuple[float, float] | None
+    """A point of the chosen way, `WAY` map units along it or at its end; None if no way is known."""
+    target: int | None
+    """The frontier cell to keep in mind."""
+
+
+class _Outlook(NamedTuple):
+    """What follows from all that was seen so far."""
+
+    goal: tuple[float, float] | None
+    forbidden: tuple[Box, ...]
+    ways: Ways
 
 
 class Search:
@@ -52,37 +83,61 @@ class Search:
         self.things = Things(looks)
         self.leg = 0
         self._goals, self._returns, self._careful = len(looks), returns, careful
-        self._home: tuple[float, float] | None = None
+        self.home: tuple[float, float] | None = None
+        """Where the episode began."""
+        self._outlook: _Outlook | None = None
         self._target: int | None = None
 
     def act(self, rgb: np.ndarray, depth: np.ndarray, pose: np.ndarray, reward: float) -> int:
-        """The action at this observation; `reward` is what the action before brought."""
+        """The action at this observation, taken; `reward` is what the action before brought."""
+        self.see(rgb, depth, pose, reward)
+        return self.take(self.choose())
+
+    def see(self, rgb: np.ndarray, depth: np.ndarray, pose: np.ndarray, reward: float) -> None:
+        """Take an observation in; `reward` is what the action before brought."""
         x, y, phi = (float(value) for value in pose)
-        if self._home is None:
-            self._home = x, y
+        if self.home is None:
+            self.home = x, y
         if reward > PAID and self.leg + 1 < self._goals:
             self.leg += 1
             self._target = None
         self.walker.see(depth, (x, y, phi))
         self.things.see(rgb, depth, (x, y, phi), self.walker.tangents)
-        forbidden = self._forbidden()
-        goal = self.goal()
-        ways = self.walker.ways(goal, _grown(forbidden, 8.0))
+        forbidden, goal = self._forbidden(), self.goal()
+        self._outlook = _Outlook(goal, forbidden, self.walker.ways(goal, _grown(forbidden, 8.0)))
+
+    @property
+    def intent(self) -> Intent:
+        """What it keeps in mind now."""
+        return Intent(self._target, self.walker.turning)
+
+    def choose(self, intent: Intent | None = None) -> Choice:
+        """What to do after `see`, with its own intent or with another one; changes nothing."""
+        assert self._outlook is not None, "see() comes first"
+        goal, forbidden, ways = self._outlook
+        kept, turning = self.intent if intent is None else intent
         target = self._cell_of(ways, goal) if goal is not None else None
         if target is None:
-            target = self._next_frontier(ways)
-        if target is None:  # everything seen and still not there: look again
-            self.walker.forget()
-            return self.walker.took(0)
+            target = kept = self._next_frontier(ways, kept, turning)
+        if target is None:  # everything seen and still not there
+            return Choice(0, None, None)
         if goal is not None and target == self._flat(goal) and self._near(goal):
-            return self.walker.steer(goal, forbidden)
-        return self.walker.step_to(ways, target, forbidden)
+            return Choice(self.walker.action_to(goal, forbidden), goal, kept)
+        action = self.walker.action_to(self.walker.aim_at(ways, target), forbidden)
+        return Choice(action, self.walker.point_along(ways, target, WAY), kept)
+
+    def take(self, choice: Choice) -> int:
+        """Do what was chosen, or keep what was chosen in mind and do another action; returns the action."""
+        self._target = choice.target
+        if choice.point is None:
+            self.walker.forget()  # look again
+        return self.walker.took(choice.action)
 
     def goal(self) -> tuple[float, float] | None:
         """Where the next goal is, if it has been seen; home is known from the start."""
         found = self.things.where(self.leg)
         if found is None and self._returns and self.leg == self._goals - 1:
-            return self._home
+            return self.home
         return found
 
     def _forbidden(self) -> tuple[Box, ...]:
@@ -105,21 +160,19 @@ class Search:
         cell = self._flat(place)
         return cell if ways.cost[cell] >= 0 else None
 
-    def _next_frontier(self, ways: Ways) -> int | None:
+    def _next_frontier(self, ways: Ways, kept: int | None, turning: int) -> int | None:
         """The frontier cell that is reached soonest; a chosen one is kept while it is one and not much farther."""
         edge = self.walker.frontier(ways)
         cells = np.flatnonzero(edge)
         if not len(cells):
-            self._target = None
             return None
-        price = self.walker.decisions_to(ways, cells)
-        if self._target is not None:
+        price = self.walker.decisions_to(ways, cells, turning)
+        if kept is not None:
             side = ways.room.shape[0]
-            row, column = divmod(self._target, side)
+            row, column = divmod(kept, side)
             rows, columns = np.divmod(cells, side)
             price = price * np.where(np.maximum(abs(rows - row), abs(columns - column)) <= 2, KEEP, 1.0)
-        self._target = int(cells[price.argmin()])
-        return self._target
+        return int(cells[price.argmin()])
 
 
 def _grown(boxes: tuple[Box, ...], by: float) -> tuple[Box, ...]:

@@ -247,3 +247,28 @@ def ahead(room: np.ndarray, parent: np.ndarray, row: int, column: int, target: i
             return here
         here = parent[here]
     return here
+
+
+@compiled
+def along(parent: np.ndarray, side: int, start: int, target: int, length: float) -> int:
+    """The cell of the way from `start` to `target` that is about `length` cells from the start; the target if nearer.
+
+    Args:
+        parent: From `travel`.
+        side: Cells along each side of the grid.
+        start: Flat index of the cell that `travel` began with.
+        target: Flat index of a cell that was reached.
+        length: In cells; a diagonal step counts as the square root of 2.
+    """
+    total = 0.0
+    here = target
+    while here != start:
+        before = parent[here]
+        total += 1.0 if here // side == before // side or here % side == before % side else math.sqrt(2.0)
+        here = before
+    here = target
+    while here != start and total > length:
+        before = parent[here]
+        total -= 1.0 if here // side == before // side or here % side == before % side else math.sqrt(2.0)
+        here = before
+    return here

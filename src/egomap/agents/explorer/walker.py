@@ -21,6 +21,7 @@ from egomap.agents.explorer.grid import (
     SIDE,
     Grid,
     ahead,
+    along,
     frontier,
     look,
     travel,
@@ -108,8 +109,16 @@ class Walker:
         """(N * N,) bool cells at the end of the known free space."""
         return frontier(self.grid.score, ways.room, ways.cost)
 
-    def decisions_to(self, ways: Ways, cells: np.ndarray) -> np.ndarray:
-        """About how many decisions it takes to each of these cells: the way, and the turn that it begins with."""
+    @property
+    def turning(self) -> int:
+        """Which way it turned in the decision before: 1 left, -1 right, 0 not at all."""
+        return self._turning
+
+    def decisions_to(self, ways: Ways, cells: np.ndarray, turning: int) -> np.ndarray:
+        """About how many decisions it takes to each of these cells: the way, and the turn that it begins with.
+
+        `turning` is the turn that has begun already.
+        """
         side = ways.room.shape[0]
         gate_row, gate_column = np.divmod(ways.gate[cells], side)
         east = self.grid.origin + (gate_column + 0.5) * SIDE - self.body.x
@@ -118,20 +127,33 @@ class Walker:
         off -= math.tau * np.round(off / math.tau)
         turns = np.abs(off) / TURN_PER_DECISION
         # A turn that has begun goes on: otherwise two ways of equal price are looked at in turns, for ever.
-        turns += TURN_BACK * (off * self._turning < 0)
+        turns += TURN_BACK * (off * turning < 0)
         return ways.cost[cells] / COST_PER_UNIT / UNITS_PER_DECISION + turns
 
     def step_to(self, ways: Ways, target: int, forbidden: tuple[Box, ...] = ()) -> int:
-        """The action that leads along the way to cell `target` (flat index)."""
-        side = ways.room.shape[0]
+        """Take the action that leads along the way to cell `target` (flat index)."""
+        return self.steer(self.aim_at(ways, target), forbidden)
+
+    def aim_at(self, ways: Ways, target: int) -> tuple[float, float]:
+        """The point of the way to cell `target` (flat index) that can be steered to straight from here."""
         cell = ahead(ways.room, ways.parent, *ways.start, target, LOOKAHEAD)
-        return self.steer(self.grid.center(*divmod(int(cell), side)), forbidden)
+        return self.grid.center(*divmod(int(cell), ways.room.shape[0]))
+
+    def point_along(self, ways: Ways, target: int, length: float) -> tuple[float, float]:
+        """The point `length` map units from here on the way to cell `target`, or the cell itself if it is nearer."""
+        side = ways.room.shape[0]
+        cell = along(ways.parent, side, ways.start[0] * side + ways.start[1], target, length / SIDE)
+        return self.grid.center(*divmod(int(cell), side))
 
     def steer(self, point: tuple[float, float], forbidden: tuple[Box, ...] = ()) -> int:
-        """The action that leads straight to a point."""
+        """Take the action that leads straight to a point."""
+        return self.took(self.action_to(point, forbidden))
+
+    def action_to(self, point: tuple[float, float], forbidden: tuple[Box, ...] = ()) -> int:
+        """The action that would lead straight to a point; it is not taken yet."""
         body = self.body
         course = Course(((body.x, body.y), point), NO_WALLS, forbidden, math.inf)
-        return self.took(control(body, course, 0, self._habit, self._frame_skip))
+        return control(body, course, 0, self._habit, self._frame_skip)
 
     def took(self, action: int) -> int:
         """Be told of the action that is taken from here; returns it."""
