@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from egomap.agents.agent import OBSERVATION_KEYS, Agent
 from egomap.config import NUM_ACTIONS, require
 from egomap.memory.protocol import MemoryState
-from egomap.offline.store import Chunk, Walks
+from egomap.offline.store import Walks
 from egomap.rl.terms import Loss
 from egomap.rl.threads import GradientThreads, torch_threads
 from egomap.rl.update import Diverged
@@ -134,7 +134,7 @@ def learn(
                     if progress is not None:
                         progress(epoch * len(train) + done, training.epochs * len(train))
             seconds = time.perf_counter() - began
-            measures = test(student, held_out)
+            measures = measure(student, held_out)
     finally:
         threads.close()
     return Learned(measures, sum(parameter.numel() for parameter in parameters), seconds)
@@ -169,7 +169,7 @@ def _loss_of(
     tensors: dict[str, Tensor],
     state: MemoryState,
     after: list[tuple[Tensor, MemoryState]],
-) -> Callable[[Tensor], _Loss]:
+) -> Callable[[Tensor], Loss]:
     """The loss of some environments over one chunk; the states that it ends with are added to `after`."""
 
     def loss_of(envs: Tensor) -> Loss:
@@ -184,13 +184,13 @@ def _loss_of(
         losses = [
             _known(target.loss, outputs[name], part[name])[0].mean() for name, target in TARGETS.items()
         ]
-        return Loss(torch.stack(losses).sum())
+        return Loss(torch.stack(losses).sum(), {})
 
     return loss_of
 
 
 @torch.no_grad()
-def test(student: Student, walks: Walks) -> Measures:
+def measure(student: Student, walks: Walks) -> Measures:
     """The measures of every decision."""
     found: dict[str, list[np.ndarray]] = {name: [] for name in TARGETS}
     state = student.memory.initial_state(walks.num_envs)
@@ -263,19 +263,3 @@ def _joined(parts: list[tuple[Tensor, MemoryState]]) -> MemoryState:
         torch.cat(tensors).index_select(0, order)
         for tensors in zip(*(state for _, state in parts), strict=True)
     )
-
-
-__all__ = [
-    "TARGETS",
-    "Chunk",
-    "Learned",
-    "Measures",
-    "Student",
-    "Target",
-    "Training",
-    "constant",
-    "learn",
-    "measured",
-    "other_opinion",
-    "test",
-]

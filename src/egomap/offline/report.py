@@ -96,7 +96,9 @@ def print_table(lines: Sequence[Line], title: str) -> None:
     head, *body = rows(lines)
     console = Console()
     padding = (0, 1) if console.width >= 110 else (0, 0)
-    table = Table(*head, title=title, title_justify="left", padding=padding)
+    table = Table(title=title, title_justify="left", padding=padding)
+    for name in head:
+        table.add_column(name, no_wrap=name == head[0])
     for cells in body:
         table.add_row(*cells)
     console.print(table)
