@@ -338,6 +338,8 @@ class PlaceSettings:
     """Columns of the depth image that are followed, 1 or more."""
     sight: float = 448.0
     """Map units up to which free space is believed, above 0."""
+    ways: bool = True
+    """Whether the near view has the ways: how much nearer each cell is to home, and to the frontier."""
     fade: float = 50.0
     """Decisions after which the trace of a visit has faded to a third, above 0."""
 

@@ -112,6 +112,11 @@ def _egomap(config: AgentConfig, fitting: Fitting) -> nn.Module:
     )
 
 
+def _egomap_without_global_read(config: AgentConfig, fitting: Fitting) -> nn.Module:
+    """EgoMap whose map is read by its query alone: the place read stands in for the global read, at half its cost."""
+    return _egomap(replace(config, map=replace(config.map, use_global_read=False)), fitting)
+
+
 def _with_places(inner: Builder) -> Builder:
     """A builder that puts place planes beside what another builds."""
 
@@ -136,7 +141,7 @@ KINDS: dict[AgentKind, Kind] = {
     "neural-map": Kind("Neural Map", "#e67700", _neural_map, has_map=True),
     "egomap": Kind("EgoMap", "#1864ab", _egomap, has_map=True),
     "places": Kind("GRU and places", "#099268", _with_places(_recurrent), has_map=True),
-    "egomap+": Kind("EgoMap+", "#c2255c", _with_places(_egomap), has_map=True),
+    "egomap+": Kind("EgoMap+", "#c2255c", _with_places(_egomap_without_global_read), has_map=True),
 }
 """Every kind, from the least memory to the most."""
 

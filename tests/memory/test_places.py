@@ -12,7 +12,7 @@ from torch import Tensor
 
 from egomap.config import Camera, PlaceSettings
 from egomap.memory.native import available, use_kernels
-from egomap.memory.places import PLANES, PlaceRead, Places, PlacesMemory, PlaceState
+from egomap.memory.places import PLANES, WAYS, PlaceRead, Places, PlacesMemory, PlaceState
 from egomap.memory.protocol import MemoryInputs, reset_state
 from egomap.memory.recurrent import RecurrentMemory
 
@@ -190,12 +190,12 @@ def test_lesions_name_the_places_and_the_inner_parts() -> None:
 
 
 def test_the_read_is_differentiable() -> None:
-    read = PlaceRead(12, output_size=3).double()
+    read = PlaceRead(12, len(PLANES) + len(WAYS), output_size=3).double()
     torch.manual_seed(0)
-    views = [torch.rand(2, len(PLANES), 12, 12, dtype=torch.float64, requires_grad=True) for _ in range(2)]
-    home = torch.rand(2, 4, dtype=torch.float64, requires_grad=True)
-    assert read(*views, home).shape == (2, 3)
-    assert torch.autograd.gradcheck(read, (*views, home))
+    shapes = ((2, len(PLANES) + len(WAYS), 12, 12), (2, len(PLANES), 12, 12), (2, 4 + len(WAYS)))
+    views = [torch.rand(*shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    assert read(*views).shape == (2, 3)
+    assert torch.autograd.gradcheck(read, views)
 
 
 @pytest.mark.parametrize(

@@ -72,13 +72,71 @@ def _draw(
 @_compile
 def _pool(framed: Array, factor: int, pooled: Array) -> None:
     """The largest value of each `factor` x `factor` cells, both framed by empty cells."""
-    side, planes = framed.shape[0] - 2, framed.shape[2]
+    side, planes = framed.shape[0] - 2, pooled.shape[2]
     pooled[:] = 0
     for row in range(side):
         for column in range(side):
             to, value = pooled[row // factor + 1, column // factor + 1], framed[row + 1, column + 1]
             for p in range(planes):
                 to[p] = max(to[p], value[p])
+
+
+@_compile
+def _passable(free: Array, blocked: Array, last: Array, side: int, open_: Array, edge: Array) -> None:
+    """Cells that can be walked on, and those of them beside two or more unknown ones (the frontier)."""
+    for cell in range(side * side):
+        open_[cell] = last[cell] >= 0 or (free[cell] and not blocked[cell])
+    for row in range(side):
+        for column in range(side):
+            cell, unknown = row * side + column, 0
+            if open_[cell]:
+                for r in range(max(row - 1, 0), min(row + 2, side)):
+                    for c in range(max(column - 1, 0), min(column + 2, side)):
+                        other = r * side + c
+                        unknown += not (free[other] or blocked[other] or last[other] >= 0)
+            edge[cell] = unknown >= 2
+
+
+@_compile
+def _spread(open_: Array, distance: Array, queue: Array, length: int) -> None:
+    """Steps over open cells (four neighbours) from those in the queue, whose distance is 0; -1: no way."""
+    side = round(math.sqrt(len(open_)))
+    done = 0
+    while done < length:
+        cell = queue[done]
+        done += 1
+        row, column = cell // side, cell % side
+        for turn in range(4):
+            r = row + (turn == 0) - (turn == 1)
+            c = column + (turn == 2) - (turn == 3)
+            other = r * side + c
+            if 0 <= r < side and 0 <= c < side and open_[other] and distance[other] < 0:
+                distance[other] = distance[cell] + 1
+                queue[length] = other
+                length += 1
+
+
+@_compile
+def _draw_way(distance: Array, here: int, reach: float, framed: Array, plane: int) -> int:
+    """How much nearer each cell is than the agent's, from -1 to 1, in units of `reach`; the agent's own distance."""
+    side = framed.shape[0] - 2
+    row, column, own = here // side, here % side, -1
+    if here < side * side:
+        for r in range(max(row - 2, 0), min(row + 3, side)):
+            for c in range(max(column - 2, 0), min(column + 3, side)):
+                near = distance[r * side + c]
+                if near >= 0 and (own < 0 or near < own):
+                    own = near
+        if distance[here] >= 0:
+            own = distance[here]
+    for r in range(side):
+        for c in range(side):
+            far = distance[r * side + c]
+            value = 0.0
+            if own >= 0 and far >= 0:
+                value = min(max((own - far) / reach, -1.0), 1.0)
+            framed[r + 1, c + 1, plane] = value
+    return own
 
 
 @_compile
@@ -94,26 +152,32 @@ def follow(
     affine_far: Array,
     fade: float,
     factor: int,
+    reach: float,
     free: Array,
     blocked: Array,
     first: Array,
     last: Array,
     steps: Array,
     home: Array,
+    homeward: Array,
     near: Array,
     far: Array,
     homes: Array,
+    ways: Array,
 ) -> None:
     """Environments `begin` to `end` through T steps.
 
     passed (T, N, K), hit (T, N, R) and here (T, N, 1) are the evidence, pose (T, N, 3), start (T, N), the affine
-    matrices (T, N, 2, 3); the state (see `PlaceState`) is changed in place; near and far (T, N, W, W, P) and homes
-    (T, N, 2), the start of the episode of each step, are written.
+    matrices (T, N, 2, 3); the state (see `PlaceState`) is changed in place; near and far (T, N, W, W, P), homes
+    (T, N, 2), the start of the episode of each step, and ways (T, N, 2), the agent's distances, are written. Near has
+    two planes more than far if there are to be ways.
     """
     cells = free.shape[1] - 1
     side = round(math.sqrt(cells))
-    planes = near.shape[-1]
-    framed = np.zeros((side + 2, side + 2, planes), np.float32)
+    planes = far.shape[-1]
+    framed = np.zeros((side + 2, side + 2, near.shape[-1]), np.float32)
+    open_, edge = np.zeros(cells, np.bool_), np.zeros(cells, np.bool_)
+    distance, queue = np.zeros(cells, np.int32), np.zeros(cells, np.int32)
     coarse = (side + factor - 1) // factor
     pooled = np.zeros((coarse + 2, coarse + 2, planes), np.float32)
     for n in range(begin, end):
@@ -126,6 +190,7 @@ def follow(
                 steps[n] = 0
             if steps[n] == 0:
                 home[n, 0], home[n, 1] = pose[t, n, 0], pose[t, n, 1]
+                homeward[n] = here[t, n, 0]
             for k in range(passed.shape[2]):
                 free[n, passed[t, n, k]] = True
             for k in range(hit.shape[2]):
@@ -135,6 +200,23 @@ def follow(
                 first[n, place] = now
             last[n, place] = now
             _draw(free[n], blocked[n], first[n], last[n], steps[n], fade, framed)
+            if near.shape[-1] > planes:
+                _passable(free[n], blocked[n], last[n], side, open_, edge)
+                distance[:] = -1
+                queue[0] = homeward[n]
+                if homeward[n] < cells:
+                    distance[homeward[n]] = 0
+                    _spread(open_, distance, queue, 1)
+                ways[t, n, 0] = _draw_way(distance, place, reach, framed, planes)
+                distance[:] = -1
+                length = 0
+                for cell in range(cells):
+                    if edge[cell]:
+                        distance[cell] = 0
+                        queue[length] = cell
+                        length += 1
+                _spread(open_, distance, queue, length)
+                ways[t, n, 1] = _draw_way(distance, place, reach, framed, planes + 1)
             _sample(framed, affine_near[t, n], near[t, n])
             _pool(framed, factor, pooled)
             _sample(pooled, affine_far[t, n], far[t, n])

@@ -41,6 +41,13 @@ from egomap.memory.reads import orthogonal
 PLANES = ("free", "blocked", "recent", "old")
 """Free: a ray passed; blocked: one ended; recent: how recently the agent was here; old: how early in the episode it
 first was, 1 at the start, so that a trail rises towards home."""
+WAYS = ("homeward", "outward")
+"""Planes of the near view alone: how much nearer each cell is than the agent's own, from -1 to 1, over cells that can be
+walked on, to where the episode began, and to the frontier, the nearest known place beside the unknown."""
+REACH = 8.0
+"""Steps by which a cell must be nearer for a plane of the ways to be 1."""
+LONG = 64.0
+"""Steps that the agent's own distances are divided by."""
 NEVER = -1
 FAR = 600.0
 """Map units that the way home is divided by."""
@@ -63,6 +70,8 @@ class PlaceState(NamedTuple):
     """(N,) int64 steps since the start of the episode."""
     start: Tensor
     """(N, 2) where the episode began."""
+    home: Tensor
+    """(N,) int64 the cell of that place."""
 
 
 class Evidence(NamedTuple):
@@ -83,8 +92,8 @@ class Views(NamedTuple):
     """(B, planes, window, window)."""
     far: Tensor
     """(B, planes, window, window), cells `far_factor` times as large."""
-    home: Tensor
-    """(B, 4): the way to where the episode began; see `Places.home`."""
+    told: Tensor
+    """(B, 6): the way to where the episode began, see `Places.home`; and how far home and frontier are."""
 
 
 class Places(nn.Module):
@@ -117,6 +126,11 @@ class Places(nn.Module):
             self.register_buffer(name, values, persistent=False)
 
     @property
+    def near_planes(self) -> int:
+        """Planes of the near view."""
+        return len(PLANES) + (len(WAYS) if self.settings.ways else 0)
+
+    @property
     def num_cells(self) -> int:
         """Cells of the grid."""
         return self.size**2
@@ -132,6 +146,7 @@ class Places(nn.Module):
             TensorSpec(row, torch.int16),
             TensorSpec((), torch.int64),
             TensorSpec((2,), torch.float32),
+            TensorSpec((), torch.int64),
         )
 
     def initial_state(self, n: int) -> PlaceState:
@@ -188,14 +203,16 @@ class Places(nn.Module):
         """
         row = start[:, None]
         steps = torch.where(start, 0, state.steps)
-        home = torch.where((steps == 0)[:, None], pose[:, :2].to(state.start.dtype), state.start)
+        begins = steps == 0
+        place = torch.where(begins[:, None], pose[:, :2].to(state.start.dtype), state.start)
+        home = torch.where(begins, evidence.here[:, 0], state.home)
         free = (state.free & ~row).scatter(1, evidence.free, True)
         blocked = (state.blocked & ~row).scatter(1, evidence.blocked, True)
         now = steps.clamp(max=torch.iinfo(torch.int16).max).to(torch.int16)[:, None]
         first, last = (plane.masked_fill(row, NEVER) for plane in (state.first, state.last))
         before = first.gather(1, evidence.here)
         first = first.scatter(1, evidence.here, torch.where(before == NEVER, now, before))
-        return PlaceState(free, blocked, first, last.scatter(1, evidence.here, now), steps + 1, home)
+        return PlaceState(free, blocked, first, last.scatter(1, evidence.here, now), steps + 1, place, home)
 
     def planes(self, state: PlaceState) -> Tensor:
         """The planes (B, len(PLANES), size, size) of states (B, ...) after their latest observation."""
@@ -210,10 +227,42 @@ class Places(nn.Module):
 
     def views(self, planes: Tensor, pose: Tensor) -> tuple[Tensor, Tensor]:
         """The planes (B, P, size, size) from poses (B, 3): near and far views, (B, P, window, window) each."""
-        far = F.max_pool2d(planes, self.settings.far_factor, ceil_mode=True)
+        far = F.max_pool2d(planes[:, : len(PLANES)], self.settings.far_factor, ceil_mode=True)
         pairs = zip((planes, far), self.affines(pose), strict=True)
         near, far = (self._sample(image, affine) for image, affine in pairs)
         return near, far
+
+    def ways(self, state: PlaceState, here: Tensor) -> tuple[Tensor, Tensor]:
+        """The planes (B, 2, size, size) of the ways, and the agent's own distances (B, 2), in steps, -1 without a way.
+
+        A cell can be walked on if it was visited, or is free and not blocked; the frontier are those beside two or
+        more cells of which nothing is known. A step leads to one of four neighbours. Where the agent's own cell has no
+        way, the nearest distance within two cells stands for it.
+
+        Args:
+            state: After the latest observation, (B, ...).
+            here: (B,) the agent's cell.
+        """
+        size, cells = self.size, slice(0, self.num_cells)
+
+        def image(plane: Tensor) -> Tensor:
+            return plane[:, cells].unflatten(-1, (size, size))
+
+        visited = image(state.last) >= 0
+        free, blocked = image(state.free), image(state.blocked)
+        passable = visited | (free & ~blocked)
+        known = F.pad((free | blocked | visited).float(), (1, 1, 1, 1), value=1.0)
+        unknown = 9 - F.avg_pool2d(known[:, None], 3, 1, divisor_override=1)[:, 0]
+        home = F.one_hot(state.home, self.num_cells + 1)[:, cells].unflatten(-1, (size, size)).bool()
+        planes, own = [], []
+        for goals in (home, passable & (unknown > 1.5)):
+            distance = _steps_to(goals, passable)
+            mine = _own_distance(distance, here)
+            nearer = ((mine[:, None, None] - distance) / REACH).clamp(-1, 1)
+            reached = (distance >= 0) & (mine >= 0)[:, None, None]
+            planes.append(torch.where(reached, nearer, 0.0))
+            own.append(mine)
+        return torch.stack(planes, 1), torch.stack(own, 1)
 
     def affines(self, pose: Tensor) -> tuple[Tensor, Tensor]:
         """The matrices (B, 2, 3) that find the places of the near and of the far view in their planes.
@@ -249,8 +298,12 @@ class Places(nn.Module):
             state = self.advance(state, Evidence(*(part[t] for part in evidence)), pose_t, start)
             rows.append(state)
         whole = PlaceState(*(torch.cat(parts) for parts in zip(*rows, strict=True)))
-        flat = pose.flatten(0, 1)
-        return Views(*self.views(self.planes(whole), flat), self.home(whole.start, flat)), state
+        flat, planes = pose.flatten(0, 1), self.planes(whole)
+        own = pose.new_zeros(len(flat), len(WAYS))
+        if self.settings.ways:
+            drawn, own = self.ways(whole, evidence.here.flatten())
+            planes = torch.cat((planes, drawn), 1)
+        return Views(*self.views(planes, flat), self._told(whole.start, flat, own)), state
 
     def _follow_natively(
         self, evidence: Evidence, pose: Tensor, state: PlaceState, episode_start: Tensor
@@ -259,13 +312,20 @@ class Places(nn.Module):
         lead, settings = tuple(pose.shape[:2]), self.settings
         affines = (affine.unflatten(0, lead).contiguous() for affine in self.affines(pose.flatten(0, 1)))
         after = PlaceState(*(tensor.clone(memory_format=torch.contiguous_format) for tensor in state))
-        near, far = (pose.new_empty(*lead, settings.window, settings.window, len(PLANES)) for _ in range(2))
-        starts = pose.new_empty(*lead, 2)
+        near, far = (
+            pose.new_empty(*lead, settings.window, settings.window, planes)
+            for planes in (self.near_planes, len(PLANES))
+        )
+        starts, own = pose.new_empty(*lead, 2), pose.new_zeros(*lead, len(WAYS))
         given = (*(part.contiguous() for part in evidence), pose.contiguous(), episode_start.contiguous())
-        factors = (float(settings.fade), settings.far_factor)
-        native.follow_places(lead[1], *given, *affines, *factors, *after, near, far, starts)
+        factors = (float(settings.fade), settings.far_factor, REACH)
+        native.follow_places(lead[1], *given, *affines, *factors, *after, near, far, starts, own)
         views = (view.flatten(0, 1).movedim(-1, 1) for view in (near, far))
-        return Views(*views, self.home(starts.flatten(0, 1), pose.flatten(0, 1))), after
+        told = self._told(*(each.flatten(0, 1) for each in (starts, pose, own)))
+        return Views(*views, told), after
+
+    def _told(self, start: Tensor, pose: Tensor, own: Tensor) -> Tensor:
+        return torch.cat((self.home(start, pose), own / LONG), -1)
 
     def home(self, start: Tensor, pose: Tensor) -> Tensor:
         """(B, 4): the start (B, 2) in the agent's frame, right and ahead, in units of `FAR`; and its direction."""
@@ -273,36 +333,62 @@ class Places(nn.Module):
         return torch.cat((way / FAR, F.normalize(way, dim=-1, eps=1.0)), -1)
 
 
+def _steps_to(goals: Tensor, passable: Tensor) -> Tensor:
+    """Steps (B, size, size) from every passable cell to the nearest goal, by four neighbours; -1 without a way."""
+    distance = torch.where(goals, 0.0, -1.0)
+    reached, steps = goals, 0
+    while True:
+        down, right = torch.zeros_like(reached), torch.zeros_like(reached)
+        up, left = torch.zeros_like(reached), torch.zeros_like(reached)
+        down[:, 1:], up[:, :-1] = reached[:, :-1], reached[:, 1:]
+        right[:, :, 1:], left[:, :, :-1] = reached[:, :, :-1], reached[:, :, 1:]
+        fresh = (down | up | right | left) & passable & ~reached
+        if not bool(fresh.any()):
+            return distance
+        steps += 1
+        distance = torch.where(fresh, float(steps), distance)
+        reached = reached | fresh
+
+
+def _own_distance(distance: Tensor, here: Tensor) -> Tensor:
+    """The distance (B,) of cells `here`, or the least within two cells of it; -1 if there is none."""
+    size = distance.shape[-1]
+    some = torch.where(distance >= 0, distance, math.inf)
+    around = -F.max_pool2d(F.pad(-some[:, None], (2, 2, 2, 2), value=-math.inf), 5, 1)[:, 0]
+    inside = here < size * size
+    at = here.clamp(max=size * size - 1)[:, None]
+    own, near = (plane.flatten(1).gather(1, at)[:, 0] for plane in (some, around))
+    found = torch.where(own < math.inf, own, near)
+    return torch.where(inside & (found < math.inf), found, -1.0)
+
+
 class PlaceRead(nn.Module):
     """Summary of the two views and of the way home: two convolutions for each view, one layer over all.
 
     The first convolution takes patches of 4 x 4 cells that do not overlap, the second 3 x 3 of these at every second.
 
-    Shapes: near and far (B, planes, window, window), home (B, 4) -> (B, output_size).
+    Shapes: near and far (B, planes, window, window), told (B, 6) -> (B, output_size).
     """
 
-    def __init__(self, window: int, *, output_size: int = 128) -> None:
+    def __init__(self, window: int, near_planes: int, *, output_size: int = 128) -> None:
         super().__init__()
         gain = nn.init.calculate_gain("relu")
-        shapes = ((len(PLANES), 32, 4, 4), (32, 32, 3, 2))
         self.near, self.far = (
             nn.ModuleList(
-                orthogonal(nn.Conv2d(width, filters, kernel, stride), gain)
-                for width, filters, kernel, stride in shapes
+                orthogonal(nn.Conv2d(width, 32, kernel, stride), gain)
+                for width, kernel, stride in ((planes, 4, 4), (32, 3, 2))
             )
-            for _ in range(2)
+            for planes in (near_planes, len(PLANES))
         )
-        side = window
-        for _, _, kernel, stride in shapes:
-            side = (side - kernel) // stride + 1
+        side = (window // 4 - 3) // 2 + 1
         if side < 1:
             raise ValueError(f"the window must have 12 cells or more a side; got {window}.")
         self.output_size = output_size
-        self.head = orthogonal(nn.Linear(2 * 32 * side * side + 4, output_size), gain)
+        self.head = orthogonal(nn.Linear(2 * 32 * side * side + 4 + len(WAYS), output_size), gain)
 
-    def forward(self, near: Tensor, far: Tensor, home: Tensor) -> Tensor:
+    def forward(self, near: Tensor, far: Tensor, told: Tensor) -> Tensor:
         """The read (B, output_size), 0 or more."""
-        seen = [home]
+        seen = [told]
         for view, layers in ((near, self.near), (far, self.far)):
             x = view.contiguous(memory_format=torch.channels_last)
             for layer in cast(Iterable[nn.Conv2d], layers):
@@ -337,7 +423,9 @@ class PlacesMemory(nn.Module):
         self.use_reward = use_reward
         self.inner = inner
         self.places = Places(camera, extent, settings or PlaceSettings())
-        self.place_read = PlaceRead(self.places.settings.window, output_size=hidden_size)
+        self.place_read = PlaceRead(
+            self.places.settings.window, self.places.near_planes, output_size=hidden_size
+        )
         self.join = nn.Linear(inner.output_size + hidden_size + 1, hidden_size)
         orthogonal(self.join, nn.init.calculate_gain("relu"))
         self.output_size = inner.output_size + hidden_size
