@@ -66,28 +66,68 @@ def play_lesions(
         ValueError: The memory has no such part, or there is no other layout to shuffle with.
     """
     bar = bar or _no_bar
+    intact, record = play_intact(
+        env, agent, lesions, by=by, seed=seed, deterministic=deterministic, bar=bar, watcher=watcher
+    )
+    results = {INTACT: intact}
+    for lesion in lesions:
+        surgery = lesion_surgery(agent, lesion, record, env.num_envs, by=by)
+        player = NetworkPlayer(agent, env.num_envs, deterministic=deterministic, surgery=surgery)
+        with surgery, bar(lesion) as progress:
+            results[lesion] = play(env, player, seed=seed, progress=progress, watcher=watcher)
+    return results
+
+
+def play_intact(
+    env: Playground,
+    agent: Agent,
+    lesions: Sequence[str],
+    *,
+    by: Replacement | None = None,
+    seed: int = 0,
+    deterministic: bool = False,
+    bar: Bar | None = None,
+    watcher: Watcher = NOBODY,
+) -> tuple[list[EpisodeResult], Record]:
+    """Play all episodes of `env` intact, and take down what `lesions` will need of them.
+
+    The arguments are those of `play_lesions`.
+
+    Returns:
+        The episodes, and the record that `lesion_surgery` takes from.
+
+    Raises:
+        ValueError: The memory has no such part, or there is no other layout to shuffle with.
+    """
     memory = cast(nn.Module, agent.memory)
-    plans = {lesion: replacements(agent.memory, lesion, by) for lesion in lesions}
-    layouts = len(env.worlds)
+    plan = [pair for lesion in lesions for pair in replacements(memory, lesion, by).items()]
     require(
-        layouts > 1 or all(how != "shuffle" for plan in plans.values() for how in plan.values()),
+        len(env.worlds) > 1 or all(how != "shuffle" for _, how in plan),
         "a lesion by shuffle takes from an episode in another layout, and there is only one.",
     )
-    record = Record({(name, how) for plan in plans.values() for name, how in plan.items()})
-
-    def played(name: str, surgery: Surgery) -> list[EpisodeResult]:
-        player = NetworkPlayer(agent, env.num_envs, deterministic=deterministic, surgery=surgery)
-        with surgery, bar(name) as progress:
-            return play(env, player, seed=seed, progress=progress, watcher=watcher)
-
+    record = Record(set(plan))
     parts = {name: part for lesion in lesions for name, part in lesioned_parts(memory, lesion).items()}
-    results = {INTACT: played(INTACT, Surgery(memory, parts, env.num_envs, record.keep))}
-    for lesion, plan in plans.items():
-        replace = Replace(agent, plan, record, env.num_envs)
-        results[lesion] = played(
-            lesion, Surgery(memory, lesioned_parts(memory, lesion), env.num_envs, replace)
-        )
-    return results
+    surgery = Surgery(memory, parts, env.num_envs, record.keep)
+    player = NetworkPlayer(agent, env.num_envs, deterministic=deterministic, surgery=surgery)
+    with surgery, (bar or _no_bar)(INTACT) as progress:
+        return play(env, player, seed=seed, progress=progress, watcher=watcher), record
+
+
+def lesion_surgery(
+    agent: Agent, lesion: str, record: Record, num_envs: int, *, by: Replacement | None = None
+) -> Surgery:
+    """What replaces the parts of one lesion while a `NetworkPlayer` of `num_envs` environments plays within it.
+
+    Args:
+        agent: Whose memory names its parts.
+        lesion: Names of parts, several joined by "+", or "all".
+        record: Of intact episodes; one that wants nothing will do where every part is replaced by zeros.
+        num_envs: N.
+        by: How; None for each part's own.
+    """
+    memory = cast(nn.Module, agent.memory)
+    replace = Replace(agent, replacements(memory, lesion, by), record, num_envs)
+    return Surgery(memory, lesioned_parts(memory, lesion), num_envs, replace)
 
 
 def replacements(memory: object, lesion: str, by: Replacement | None = None) -> dict[str, Replacement]:

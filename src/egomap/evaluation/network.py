@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from egomap.agents.agent import Agent
+from egomap.agents.agent import Agent, AgentStep
 from egomap.envs.episodes import Episode
 from egomap.envs.vector import Arrays
 from egomap.envs.worlds import World
@@ -55,9 +55,24 @@ class NetworkPlayer:
         if self._surgery is not None:
             self._surgery.begin(index, episode)
 
-    @torch.no_grad()
     def act(self, observation: Arrays, playing: np.ndarray) -> np.ndarray:
         """One decision for every environment."""
+        step = self._step(observation, playing)
+        if self._deterministic:
+            return step.action.numpy()
+        shares = _policy(step).cumsum(-1)
+        actions = np.zeros(len(playing), np.int64)
+        for index in np.flatnonzero(playing).tolist():
+            draw = self._draws[index].random() * shares[index, -1]
+            actions[index] = min(int(np.searchsorted(shares[index], draw, side="right")), shares.shape[1] - 1)
+        return actions
+
+    def policy(self, observation: Arrays, playing: np.ndarray) -> np.ndarray:
+        """One step of the memory without a decision: (N, actions) float64 probabilities, and nothing is drawn."""
+        return _policy(self._step(observation, playing))
+
+    @torch.no_grad()
+    def _step(self, observation: Arrays, playing: np.ndarray) -> AgentStep:
         tensors = {name: torch.from_numpy(array) for name, array in observation.items()}
         if self._surgery is not None:
             state = reset_state(self._agent.memory, self._state, self._start)
@@ -66,11 +81,8 @@ class NetworkPlayer:
         step = self._agent.step(tensors, self._state, self._start, deterministic=True)
         self._state = step.state
         self._start = torch.zeros_like(self._start)
-        if self._deterministic:
-            return step.action.numpy()
-        shares = step.logits.double().softmax(-1).cumsum(-1).numpy()
-        actions = np.zeros(len(playing), np.int64)
-        for index in np.flatnonzero(playing).tolist():
-            draw = self._draws[index].random() * shares[index, -1]
-            actions[index] = min(int(np.searchsorted(shares[index], draw, side="right")), shares.shape[1] - 1)
-        return actions
+        return step
+
+
+def _policy(step: AgentStep) -> np.ndarray:
+    return step.logits.double().softmax(-1).numpy()

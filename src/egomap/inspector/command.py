@@ -14,6 +14,7 @@ from egomap.config import require
 from egomap.inspector import probe_report
 from egomap.inspector.components import Basis, fit_basis, known_rows, load_basis, save_basis
 from egomap.inspector.figure import figure, parse_steps
+from egomap.inspector.lesioned import intact_record, lesion_names, with_lesions
 from egomap.inspector.options import InspectOptions, PlayOptions, ProbeOptions
 from egomap.inspector.outputs import check_outputs, require_ending
 from egomap.inspector.page import page
@@ -25,6 +26,7 @@ from egomap.inspector.recording import Recording
 from egomap.inspector.rerun_file import find_rerun, write_rrd
 from egomap.inspector.subject import Subject, find_subject, untrained
 from egomap.inspector.video import find_ffmpeg, write_video
+from egomap.rl.threads import torch_threads
 from egomap.training.files import write_whole
 from egomap.training.run import load_agent, open_run, worlds_of
 
@@ -40,7 +42,10 @@ def inspect(options: InspectOptions, bar: Bar) -> list[Path]:
     _check(options)
     subject = find_subject(options)
     _check_layouts(options, subject)
+    lesions = _lesions(options, subject)
     recordings = record(options, subject, bar)
+    if lesions:
+        recordings = [_lesioned(recordings[0], lesions, options, subject, bar)]
     basis = _basis(options, recordings)
     written: list[Path] = []
     if options.out is not None:
@@ -70,27 +75,22 @@ def record(options: InspectOptions, subject: Subject, bar: Bar) -> list[Recordin
     driver = driver_of(kind, deterministic=options.deterministic, frame_skip=subject.settings.frame_skip)
     found = []
     # One observation at a time is too little work to share out among threads.
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with Stage(subject.worlds, subject.settings) as stage:
-            for layout in options.layout:
-                with bar(f"layout {layout}") as progress:
-                    found.append(
-                        stage.play(
-                            layout,
-                            driver,
-                            mind=mind_of(subject.agent),
-                            seed=options.seed,
-                            progress=progress,
-                            agent=subject.name,
-                            driven_by="" if kind == "self" or kind == subject.scripted else kind,
-                            split=options.split if subject.worlds[layout].layout is not None else "",
-                            about=subject.about,
-                        )
+    with torch_threads(1), Stage(subject.worlds, subject.settings) as stage:
+        for layout in options.layout:
+            with bar(f"layout {layout}") as progress:
+                found.append(
+                    stage.play(
+                        layout,
+                        driver,
+                        mind=mind_of(subject.agent),
+                        seed=options.seed,
+                        progress=progress,
+                        agent=subject.name,
+                        driven_by="" if kind == "self" or kind == subject.scripted else kind,
+                        split=options.split if subject.worlds[layout].layout is not None else "",
+                        about=subject.about,
                     )
-    finally:
-        torch.set_num_threads(threads)
+                )
     return found
 
 
@@ -105,22 +105,17 @@ def probe(options: ProbeOptions, bar: Bar) -> tuple[ProbeResult, list[Path]]:
     agent, config, _ = load_agent(options.run, which=options.checkpoint)
     _, _, extent = open_run(options.run)
     worlds = worlds_of(config, "test")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with bar("layouts") as progress:
-            result = run_probe(
-                agent,
-                untrained(config.agent, config.env, extent, options.seed),
-                worlds,
-                config.env,
-                layouts=options.layouts,
-                driver="self" if options.driver == "agent" else options.driver,
-                seed=options.seed,
-                progress=progress,
-            )
-    finally:
-        torch.set_num_threads(threads)
+    with torch_threads(1), bar("layouts") as progress:
+        result = run_probe(
+            agent,
+            untrained(config.agent, config.env, extent, options.seed),
+            worlds,
+            config.env,
+            layouts=options.layouts,
+            driver="self" if options.driver == "agent" else options.driver,
+            seed=options.seed,
+            progress=progress,
+        )
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(files[0], json.dumps(result.to_json(), indent=1) + "\n")
     for path in files[1:]:
@@ -167,6 +162,10 @@ def _check(options: InspectOptions) -> None:
     alone = len(options.layout) == 1
     for name, path in (("page", options.out), ("figure", options.figure), ("Rerun file", options.rrd)):
         require(alone or path is None, f"a {name} shows one episode; --video shows several layouts.")
+    require(
+        not options.lesion or options.out is not None,
+        "only the page shows lesions; give its file by --out, or leave --lesion out.",
+    )
     check_outputs((options.out, options.figure, options.video, options.rrd), overwrite=options.overwrite)
     if options.basis is not None:
         require(options.basis.resolve().parent.is_dir(), f"{options.basis.parent} is not a folder.")
@@ -179,6 +178,39 @@ def _check_layouts(options: InspectOptions, subject: Subject) -> None:
     if subject.scripted == "planner" or options.driver == "planner":
         known = all(subject.worlds[layout].layout is not None for layout in options.layout)
         require(known, "the planner needs the layout, and these scenario files come without one.")
+
+
+def _lesions(options: InspectOptions, subject: Subject) -> list[str]:
+    """The lesions to show, in full; a ValueError if the agent has no such part."""
+    if not options.lesion:
+        return []
+    require(subject.agent is not None, f"{subject.name} has no memory, so nothing of it can be lesioned.")
+    assert subject.agent is not None
+    require(
+        options.lesion_by != "shuffle" or len(subject.worlds) > 1,
+        "a lesion by shuffle takes from an episode in another layout, and there is only one.",
+    )
+    return lesion_names(subject.agent.memory, options.lesion)
+
+
+def _lesioned(
+    recording: Recording, lesions: list[str], options: InspectOptions, subject: Subject, bar: Bar
+) -> Recording:
+    """The recording with what lesioned copies of the agent would have decided."""
+    assert subject.agent is not None
+    with torch_threads(1):
+        intact = intact_record(
+            subject.agent,
+            lesions,
+            subject.worlds,
+            subject.settings,
+            by=options.lesion_by,
+            seed=options.seed,
+            deterministic=options.deterministic,
+            bar=lambda name: bar(f"{name}, for lesions"),
+        )
+        world = subject.worlds[recording.layout_index]
+        return with_lesions(recording, subject.agent, lesions, world, intact, by=options.lesion_by)
 
 
 def _basis(options: InspectOptions, recordings: list[Recording]) -> Basis | None:

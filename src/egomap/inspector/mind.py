@@ -72,18 +72,7 @@ class Mind:
     def watch(self, recording: Recording) -> MindTrack:
         """What it would have thought in an episode that somebody else played."""
         self.begin()
-        thoughts = [
-            self.see(
-                {
-                    "rgb": np.moveaxis(recording.rgb[t], -1, 0),
-                    "depth": recording.depth[t],
-                    "pose": recording.pose[t].astype(np.float32),
-                    "ego_motion": recording.ego_motion[t],
-                    "reward": np.float32(recording.reward[t - 1] if t else 0.0),
-                }
-            )
-            for t in range(len(recording))
-        ]
+        thoughts = [self.see(recording.observation(t)) for t in range(len(recording))]
         return self.track(thoughts)
 
     def track(self, thoughts: list[Thought]) -> MindTrack:

@@ -53,6 +53,8 @@ class InspectOptions(SubjectOptions):
     Figure: egomap inspect runs/a --layout 3 --figure memory.pdf --steps 5,105,108,140
 
     Several episodes: egomap inspect runs/a --layout 3 4 5 --video episodes.mp4
+
+    What the memory changes: egomap inspect runs/a --layout 3 --lesion each
     """
 
     layout: tuple[int, ...] = (0,)
@@ -75,6 +77,13 @@ class InspectOptions(SubjectOptions):
     """Rerun recording to write: .rrd (needs the extra `rerun`)."""
     basis: Path | None = None
     """File of the map's principal components: used if it is there, else fitted to these episodes and kept."""
+    lesion: tuple[str, ...] = ()
+    """On the page: what the agent would have decided without a part of its memory, for each name given: global-read,
+    context, map, hidden, ... as the memory names them, several at once joined by +, all, or each (every part by
+    itself, and all). The means that replace reads take a few seconds of intact episodes first."""
+    lesion_by: Literal["mean", "zero", "shuffle"] | None = None
+    """What takes the part's place: its mean over intact episodes, zeros, or the same part from another episode at the
+    same step (default: the mean for reads, zeros for what is kept)."""
     overwrite: bool = False
     """Write over files that exist, without asking."""
 
@@ -82,6 +91,10 @@ class InspectOptions(SubjectOptions):
         """Raise a ValueError that says which value is out of range."""
         super().validate()
         require(bool(self.layout), "give a layout.")
+        require(
+            bool(self.lesion) or self.lesion_by is None,
+            "--lesion-by goes with lesions; name them by --lesion.",
+        )
         require(
             not self.steps or self.figure is not None,
             "--steps chooses the decisions of a figure; give the figure's file by --figure.",

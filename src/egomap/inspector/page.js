@@ -52,8 +52,9 @@
     : map ? (map.frame === "ego" ? "The true maze, with the agent's map laid over it where the agent stands."
       : "The true maze, with the agent's map laid over it.")
       : "The true maze and the agent's way through it.";
-  $("why-decide").textContent = mind ? "How probable each action is, the one taken, and what the agent expects."
+  const whyDecide = mind ? "How probable each action is, the one taken, and what the agent expects."
     : "The action taken; this agent has no network to look into.";
+  $("why-decide").textContent = whyDecide;
   const about = { agent: data.agent, driver: data.driver, layout: data.layout_id, seed: data.seed, ...data.settings };
   about.pictures = data.lossless ? "exact" : "slightly compressed";
   for (const [name, value] of Object.entries(about)) {
@@ -115,7 +116,15 @@
         map.tiles.forEach((text, i) => make(svg, "text", {
           x: (i % 2) * S + 0.6, y: Math.floor(i / 2) * S + 1.7, class: "tile" }, text));
       }
+      const spot = (colour, kind) => Array.from({ length: tiles }, () => {
+        const g = make(svg, "g", { class: `spot ${kind}`, visibility: "hidden" });
+        for (const part of ["halo", "ring"]) make(g, "circle", { r: side * 0.026, class: part });
+        if (colour) g.lastChild.setAttribute("stroke", colour);
+        return g;
+      });
       marks[name] = {
+        spots: [...(data.start ? [{ place: data.start, all: spot("", "from") }] : []),
+          ...data.goals.map((goal, goalIndex) => ({ place: goal.place, goalIndex, all: spot(goal.colour, "aim") }))],
         arrow: arrow ? make(svg, "path", { class: "arrow" }) : null,
         agents: Array.from({ length: across * across }, () => make(svg, "path", { class: "agent" })),
         cell: make(svg, "rect", { class: "cell", width: 1, height: 1, visibility: "hidden" }),
@@ -128,7 +137,8 @@
     $("why-attention").textContent = arrow
       ? "Where its query finds what it looks for; the arrow is the position that it reads."
       : "Where its query finds what it looks for.";
-    $("map-key").textContent = `colours: ${percent(map.explained)} of the variance`;
+    $("map-key").textContent = `colours: ${percent(map.explained)} of variance`
+      + (data.known_layout ? "; rings: start, goals" : "");
     if (attended) scale("attention-scale", colourOf("attention"));
     $("overlay").hidden = false;
     if (!attended) $("overlay").querySelector("[value=attention]").parentNode.remove();
@@ -139,6 +149,26 @@
     const [ux, uy] = [dx / length * size, dy / length * size], [tx, ty] = [x + dx, y + dy];
     return `M${x} ${y}L${tx} ${ty}M${tx - ux - uy * 0.6} ${ty - uy + ux * 0.6}L${tx} ${ty}L${tx - ux + uy * 0.6} ${ty - uy - ux * 0.6}`;
   };
+  /* Where a place of the world truly is on a tile, in cells, and whether it had to be moved to the tile's edge. */
+  const spotAt = ([x, y]) => {
+    let [right, ahead] = [x, y];
+    if (map.frame === "ego") {
+      const [px, py, phi] = data.pose[now], [dx, dy] = [x - px, y - py];
+      [right, ahead] = [dx * Math.sin(phi) - dy * Math.cos(phi), dx * Math.cos(phi) + dy * Math.sin(phi)];
+    }
+    const shares = [right / map.extent, -ahead / map.extent], far = 2 * Math.max(...shares.map(Math.abs));
+    const rim = 1 - 0.05 * across, pull = far > 1 ? rim / far : 1;
+    return [...shares.map((share) => (share * pull + 0.5) * S), far > 1];
+  };
+  const showSpots = (spots) => spots.forEach(({ place, goalIndex, all }) => {
+    const [x, y, outside] = spotAt(place);
+    all.forEach((g, tile) => {
+      g.setAttribute("transform", `translate(${x + (tile % across) * S} ${y + Math.floor(tile / across) * S}) scale(${outside ? 0.55 : 1})`);
+      g.setAttribute("visibility", "visible");
+      g.classList.toggle("outside", outside);
+      g.classList.toggle("done", goalIndex !== undefined && Boolean(arrays.reached[now * data.goals.length + goalIndex]));
+    });
+  });
   const wedge = (r) => `M0 ${-r}L${r * 0.72} ${r * 0.8}L0 ${r * 0.4}L${-r * 0.72} ${r * 0.8}Z`;
   const showMaps = () => {
     if (!map) return;
@@ -146,6 +176,7 @@
     for (const name of Object.keys(marks)) {
       paint($(name), side, side, (i) => colours[name](indexOf(i % side, Math.floor(i / side))));
       const found = marks[name];
+      showSpots(found.spots);
       const [x, y, phi] = (data.believed || data.pose)[now];
       found.agents.forEach((agent, i) => {
         const place = map.frame === "ego" ? [S / 2, S / 2, 0]
@@ -280,7 +311,9 @@
   const bars = data.actions.map((action) => {
     const row = make($("policy"), "li"), name = make(row, "span", { class: "name" }, action);
     const bar = make(make(row, "span", { class: "track" }), "i");
-    return { row, name, bar, share: make(row, "span", { class: "share" }) };
+    const track = make(row, "span", { class: "track other" });
+    return { row, name, bar, track, other: make(track, "i"),
+      share: make(row, "span", { class: "share" }), otherShare: make(row, "span", { class: "share other" }) };
   });
   $("policy").classList.toggle("bare", !mind);
   const signals = [["reward so far", data.return, 3], ["value", data.value, 3], ["β", map && map.beta, 2]]
@@ -299,7 +332,79 @@
       make(svg, "path", { d: `M${d.join("L")}`, class: "curve", "vector-effect": "non-scaling-stroke" });
       return { number, values, digits, cursor: make(svg, "path", { class: "cursor", "vector-effect": "non-scaling-stroke" }) };
     });
+  /* ---- what the agent would have decided without a part of its memory ---- */
+  const A = data.actions.length, lesions = data.lesions || [];
+  let lesion = -1; /* none */
+  const favourite = (policy) => policy.indexOf(Math.max(...policy));
+  const policyWithout = () => [...arrays.lesioned.subarray((lesion * T + now) * A, (lesion * T + now + 1) * A)];
+  const differsAt = (t) => Boolean(arrays.differs[lesion * T + t]);
+  const showLesioned = () => {
+    if (lesion < 0) return;
+    const policy = policyWithout(), best = favourite(policy);
+    bars.forEach(({ track, other, otherShare }, i) => {
+      other.style.width = `${100 * policy[i]}%`;
+      otherShare.textContent = percent(policy[i]);
+      make(otherShare, "span", { class: "sr" }, ` without ${lesions[lesion].name}`);
+      for (const node of [track, otherShare]) node.classList.toggle("favourite", i === best);
+    });
+    const told = $("lesion-kl");
+    told.textContent = "";
+    make(told, "span", {}, differsAt(now) ? "other choice, KL " : "same choice, KL ");
+    make(told, "b", {}, arrays.divergence[lesion * T + now].toFixed(3));
+    $("strip-now").setAttribute("d", `M${now} 0V22`);
+  };
+  const showStrip = () => {
+    const svg = $("strip-marks"), from = lesion * T, kl = arrays.divergence.subarray(from, from + T);
+    svg.textContent = "";
+    svg.setAttribute("viewBox", `0 0 ${Math.max(T - 1, 1)} 22`);
+    const most = Math.max(...kl) || 1;
+    const d = Array.from(kl, (value, t) => `L${t} ${(21 - 13 * value / most).toFixed(2)}`);
+    make(svg, "path", { d: `M0 21${d.join("")}L${T - 1} 21Z`, class: "far" });
+    make(svg, "path", { d: `M0 21.5H${Math.max(T - 1, 1)}`, class: "base", "vector-effect": "non-scaling-stroke" });
+    const ticks = Array.from(kl.keys()).filter(differsAt).map((t) => `M${t - 0.5} 0h1v6h-1Z`);
+    make(svg, "path", { d: ticks.join(""), class: "ticks", "data-count": ticks.length });
+    make(svg, "path", { id: "strip-now", class: "cursor", "vector-effect": "non-scaling-stroke" });
+    const told = $("lesion-told");
+    told.textContent = "";
+    make(told, "b", { id: "lesion-count" }, `${ticks.length} of ${T}`);
+    const mean = kl.reduce((sum, value) => sum + value, 0) / T;
+    make(told, "span", {}, ` differ, mean KL ${mean.toFixed(3)}`);
+    const text = `Upper marks: the most probable action differs. Below: KL(intact ‖ lesioned), mean ${mean.toFixed(3)}, at most ${most.toFixed(3)} nats.`;
+    $("strip").title = text;
+    svg.setAttribute("aria-label", text);
+  };
+  const chooseLesion = (index) => {
+    lesion = index;
+    const on = lesion >= 0;
+    for (const id of ["lesion-told", "strip", "lesion-kl"]) $(id).hidden = !on;
+    $("policy").classList.toggle("lesioned", on);
+    if (on) {
+      const { name, by } = lesions[lesion], ways = { mean: "its mean", zero: "zeros", shuffle: "another episode's" };
+      const parts = Object.entries(by);
+      const how = parts.length > 1 ? "" : `; ${ways[parts[0][1]]} instead`;
+      $("why-decide").textContent = `Intact above, without ${name === "all" ? "any memory" : name} below${how}.`;
+      showStrip();
+    } else {
+      $("why-decide").textContent = whyDecide;
+    }
+    showLesioned();
+  };
+  if (lesions.length) {
+    $("lesion").hidden = false;
+    ["none", ...lesions.map(({ name }) => name)].forEach((name, i) => {
+      const label = make($("lesion"), "label");
+      const radio = make(label, "input", { type: "radio", name: "lesion", value: i ? name : "", ...(i ? {} : { checked: "" }) });
+      make(label, "span", {}, name);
+      radio.addEventListener("change", () => chooseLesion(i - 1));
+    });
+  }
+  for (const node of document.querySelectorAll(".more .lesions")) node.hidden = !lesions.length;
+  const toDifference = (way) => {
+    for (let t = now + way; lesion >= 0 && t >= 0 && t < T; t += way) if (differsAt(t)) { go(t); return; }
+  };
+
   const showDecision = () => {
+    showLesioned();
     bars.forEach(({ row, bar, share, name }, i) => {
       const taken = data.action[now] === i;
       row.classList.toggle("taken", taken);
@@ -421,6 +526,7 @@
     const keys = {
       ArrowLeft: () => go(now - far), ArrowRight: () => go(now + far), Home: () => go(0), End: () => go(T - 1),
       " ": () => (playing ? pause() : play()), n: () => toEvent(1), p: () => toEvent(-1), l: theme,
+      d: () => toDifference(event.shiftKey ? -1 : 1),
     };
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     if (!(key in keys) || (busy && key.length > 1) || (busy && key === " ") || (key === " " && at.matches("button:not(#play)"))) return;

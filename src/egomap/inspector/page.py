@@ -126,6 +126,9 @@ def _facts(recording: Recording) -> dict[str, Any]:
         "reward": _rounded(recording.reward, 6),
         "return": _rounded(recording.reward.cumsum(), 6),
         "probabilities": None if mind is None else _rounded(mind.probabilities, 5),
+        "lesions": [
+            {"name": track.lesion, "by": dict(track.by)} for track in recording.lesions if mind is not None
+        ],
         "value": None if mind is None else _rounded(mind.value, 5),
         "colours": {"depth": _colour_table("cividis_r"), "attention": _colour_table("inferno")},
     }
@@ -164,6 +167,11 @@ def _arrays(recording: Recording, basis: Basis | None) -> dict[str, np.ndarray]:
         arrays["reached"] = reached.astype(np.uint8)
         arrays["standing"] = standing(recording.layout, reached).astype(np.uint8)
     mind, track = recording.mind, recording.map
+    if mind is not None and recording.lesions:
+        told, intact = recording.lesions, mind.probabilities
+        arrays["lesioned"] = np.stack([each.probabilities for each in told])
+        arrays["divergence"] = np.stack([each.divergence(intact) for each in told]).astype(np.float32)
+        arrays["differs"] = np.stack([each.differs(intact) for each in told]).astype(np.uint8)
     if track is not None and basis is not None:
         arrays["map"] = colours(basis, track.features, track.known)
         arrays["known"] = track.known.astype(np.uint8)

@@ -216,6 +216,7 @@ class Stage:
             settings=dict(about or {}),
             mind=None if mind is None else mind.track(tape.thoughts),
             frame_skip=self.settings.frame_skip,
+            lesions=(),
             **tape.arrays(),
         )
 

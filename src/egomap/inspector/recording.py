@@ -7,6 +7,7 @@ north. Places are world map units, x east, y north.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -16,6 +17,9 @@ from egomap.config import FRAME_SKIP, Camera
 from egomap.scenarios.layout import Layout
 
 Outcome = Literal["solved", "failed", "time is up", "stopped"]
+
+LEAST = float(np.finfo(np.float32).tiny)
+"""The smallest probability by which is divided."""
 
 ACTIONS = ("turn left", "turn right", "forward", "forward left", "forward right")
 
@@ -64,6 +68,27 @@ class MindTrack(NamedTuple):
     map: MapTrack | None
 
 
+class LesionTrack(NamedTuple):
+    """What the same network would have decided in this episode with a part of its memory replaced."""
+
+    lesion: str
+    """Names of the parts, several joined by "+", or "all"."""
+    by: Mapping[str, str]
+    """How each part was replaced: "mean", "zero" or "shuffle"."""
+    probabilities: np.ndarray
+    """(T, actions) of its policy, float32."""
+
+    def differs(self, intact: np.ndarray) -> np.ndarray:
+        """(T,) bool: another action is the most probable one than in the intact policy (T, actions)."""
+        return self.probabilities.argmax(-1) != intact.argmax(-1)
+
+    def divergence(self, intact: np.ndarray) -> np.ndarray:
+        """(T,) float64: KL(intact || lesioned) in nats; finite even where the lesioned policy has rounded to 0."""
+        p = intact.astype(np.float64)
+        q = np.maximum(self.probabilities.astype(np.float64), LEAST)
+        return np.maximum(np.where(p > 0, p * np.log(np.maximum(p, LEAST) / q), 0.0).sum(-1), 0.0)
+
+
 @dataclass(frozen=True)
 class Recording:
     """One episode."""
@@ -103,6 +128,8 @@ class Recording:
     mind: MindTrack | None = None
     """None for agents without a network."""
     frame_skip: int = FRAME_SKIP
+    lesions: tuple[LesionTrack, ...] = ()
+    """What lesioned copies of the network would have decided; see `egomap.inspector.lesioned`."""
 
     def __len__(self) -> int:
         return len(self.action)
@@ -116,3 +143,13 @@ class Recording:
     def total_reward(self) -> float:
         """The undiscounted return."""
         return float(self.reward.sum())
+
+    def observation(self, t: int) -> dict[str, np.ndarray]:
+        """What the agent was given at decision t, just as the environment gave it."""
+        return {
+            "rgb": np.moveaxis(self.rgb[t], -1, 0),
+            "depth": self.depth[t],
+            "pose": self.pose[t].astype(np.float32),
+            "ego_motion": self.ego_motion[t],
+            "reward": np.array(self.reward[t - 1] if t else 0.0, np.float32),
+        }
