@@ -14,10 +14,10 @@ from PIL import Image
 
 from egomap.inspector.events import events, goals_reached
 from egomap.inspector.recording import Recording
-from egomap.inspector.surroundings import label_cells, label_names, standing
+from egomap.inspector.surroundings import FIRST_GOAL, label_cells, label_names, standing
 
 from .browser import Watched, chromium, missing
-from .conftest import MAP_SIZE, Recorder
+from .conftest import MAP_SIZE, Lesioned, Recorder
 from .test_page import HOSTILE, longer, page_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
@@ -308,3 +308,91 @@ def test_the_map_over_the_maze_is_where_the_agent_is(opened: Opener, recorded: R
     assert not page.locator("#over").is_visible()
     page.locator("#overlay span", has_text="attention").click()
     assert page.locator("#over").is_visible()
+
+
+def test_the_switch_of_lesions(opened: Opener, lesioned: Lesioned) -> None:
+    recording = lesioned.recording
+    page, mind, count = opened(recording, 2), recording.mind, len(recording)
+    assert mind is not None
+    names = page.locator("#lesion label").all_inner_texts()
+    assert names == ["none", *lesioned.live]
+    shown = ("#strip", "#lesion-told", "#lesion-kl", "#policy .share.other >> nth=0")
+    assert not any(page.locator(name).is_visible() for name in shown)
+    page.focus("#lesion :checked")
+    for track in recording.lesions:
+        page.keyboard.press("ArrowRight")  # radio buttons: by keyboard, and time stands still
+        differs, t = track.differs(mind.probabilities), decision(page)
+        assert all(page.locator(name).is_visible() for name in shown)
+        assert page.locator("#lesion :checked").get_attribute("value") == track.lesion
+        assert page.locator("#lesion-count").inner_text() == f"{differs.sum()} of {count}"
+        assert page.locator("#strip .ticks").get_attribute("data-count") == str(differs.sum())
+        shares = page.evaluate(
+            "[...document.querySelectorAll('#policy .other i')].map(i => parseFloat(i.style.width))"
+        )
+        assert shares == pytest.approx((100 * track.probabilities[t]).tolist(), abs=1e-2)
+        bold = [
+            page.evaluate(
+                f"[...document.querySelectorAll('#policy .share{kind}')].findIndex(s => s.matches('.favourite'))"
+            )
+            for kind in (":not(.other)", ".other")
+        ]
+        assert bold == [mind.probabilities[t].argmax(), track.probabilities[t].argmax()]
+        page.keyboard.press("d")
+        later = [step for step in np.flatnonzero(differs).tolist() if step > t]
+        assert decision(page) == (later[0] if later else t)
+        words = "other" if differs[decision(page)] else "same"
+        assert page.locator("#lesion-kl").inner_text().startswith(f"{words} choice, KL ")
+        page.evaluate("inspector.show(2)")
+    page.locator("#lesion label", has_text="none").click()
+    assert not any(page.locator(name).is_visible() for name in shown)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1366
+
+
+def test_no_lesions_no_switch(opened: Opener, recorded: Recorder) -> None:
+    page = opened(recorded("labyrinth", "gru", "planner"))
+    for name in ("#lesion", "#strip", "#lesion-told", "#lesion-kl"):
+        assert not page.locator(name).is_visible()
+    page.click("summary")
+    assert not page.locator(".more dt.lesions").is_visible()
+
+
+def test_lesions_on_a_phone(browser: Any, lesioned: Lesioned, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(page_of(lesioned.recording), encoding="utf-8")
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    page = Watched(context).open(path)
+    page.locator("#lesion label", has_text="global-read").click()
+    assert page.locator("#strip").is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390, "nothing to scroll sideways"
+    context.close()
+
+
+SPOTS = """([id, kind]) => [...document.querySelectorAll(`#${id}-marks .${kind}`)].map(g => {
+    const m = g.transform.baseVal.consolidate().matrix; return [m.e, m.f, g.classList.contains('outside')]; })"""
+
+
+@pytest.mark.parametrize("kind", ["egomap", "neural-map"])
+def test_start_and_goals_are_where_the_map_has_them(opened: Opener, recorded: Recorder, kind: str) -> None:
+    """Against the labels of the cells, which were reckoned from the layout the other way round."""
+    recording = recorded("find-return", kind, "planner")
+    track, layout = recording.map, recording.layout
+    assert track is not None and layout is not None
+    page, inside = opened(recording), 0
+    for t in (0, 8, len(recording) - 1):
+        page.evaluate("t => inspector.show(t)", t)
+        pose = recording.true_pose[t] if track.frame == "ego" else None
+        present = np.ones(len(layout.goals), bool)
+        labels = label_cells(layout, track.size, track.extent, pose, present)
+        for name in ("map", "attention"):
+            assert len(page.evaluate(SPOTS, [name, "from"])) == len(track.tiles)
+            spots = page.evaluate(SPOTS, [name, "aim"])
+            assert len(spots) == len(layout.goals) * len(track.tiles)
+            for index, (x, y, outside) in enumerate(spots):
+                goal = index // len(track.tiles)
+                assert x % track.size > 0 and y % track.size > 0
+                if outside:
+                    assert not (labels == FIRST_GOAL + goal)[1:-1, 1:-1].any()
+                else:
+                    inside += 1
+                    assert labels[int(y % track.size), int(x % track.size)] == FIRST_GOAL + goal
+    assert inside > 0

@@ -103,12 +103,13 @@ def test_a_run_becomes_a_page_a_figure_and_a_basis(run: Path, tmp_path: Path, re
     assert data["map"]["explained"] == pytest.approx(kept.explained, abs=1e-4)
     # Another episode in the same colours; nothing is written over without a word.
     assert "episode.html exists already" in refused("inspect", run, "--out", "episode.html")
-    again = egomap(
-        tmp_path, "inspect", run, "--driver", "planner", "--layout", 1, "--basis", "basis.json", "--overwrite"
-    )
+    other = ("--layout", 1, "--basis", "basis.json", "--overwrite", "--lesion", "each", "--lesion-by", "zero")
+    again = egomap(tmp_path, "inspect", run, "--driver", "planner", *other)
     assert again.returncode == 0 and again.stdout.split() == ["episode.html"], again.stderr
     data = Parts((tmp_path / "episode.html").read_text()).data
     assert data["layout"] == 1 and data["map"]["explained"] == pytest.approx(kept.explained, abs=1e-4)
+    assert [entry["name"] for entry in data["lesions"]] == ["global-read", "context", "map", "hidden", "all"]
+    assert set(data["lesions"][-1]["by"].values()) == {"zero"}
 
 
 def test_what_is_left_out_is_as_the_run_has_it(run: Path) -> None:
@@ -153,6 +154,10 @@ def test_bad_input(run: Path, refused: Refused) -> None:
     assert "layouts must be 4 to 4" in refused("probe", run, "--layouts", 9, "--out", "p")
     assert "no memory" in refused("play", "--agent", "planner")
     assert "give the figure's file by --figure" in refused("inspect", run, "--steps", "0,4")
+    assert "EgoMapMemory has no part 'brain'" in refused("inspect", run, "--lesion", "brain")
+    assert "name them by --lesion" in refused("inspect", run, "--lesion-by", "zero")
+    assert "planner has no memory" in refused("inspect", "--agent", "planner", "--lesion", "all")
+    assert "only the page shows lesions" in refused("inspect", run, "--lesion", "all", "--figure", "x.png")
 
 
 def test_a_run_without_a_checkpoint(run: Path, tmp_path: Path, refused: Refused) -> None:

@@ -18,9 +18,9 @@ from PIL import Image
 from egomap.inspector.components import fit_basis, known_rows
 from egomap.inspector.page import embedded, page
 from egomap.inspector.pictures import fitting_strips, packed
-from egomap.inspector.recording import MapTrack, MindTrack, Recording
+from egomap.inspector.recording import LesionTrack, MapTrack, MindTrack, Recording
 
-from .conftest import Recorder
+from .conftest import Lesioned, Recorder
 
 HOSTILE = '</script><script>alert(1)</script><!-- <script> " & \u2028'
 
@@ -70,8 +70,10 @@ def longer(recording: Recording, decisions: int) -> Recording:
     """The recording again and again, for as many decisions."""
 
     def repeat(value: Any) -> Any:
-        if isinstance(value, (MindTrack, MapTrack)):
+        if isinstance(value, (MindTrack, MapTrack, LesionTrack)):
             return type(value)(*(repeat(part) for part in value))
+        if isinstance(value, tuple):
+            return tuple(repeat(part) for part in value)
         if isinstance(value, np.ndarray) and len(value) == len(recording):
             return np.concatenate([value] * -(-decisions // len(value)))[:decisions]
         return value
@@ -122,9 +124,32 @@ def test_agents_get_the_panels_that_they_have(
 
 
 @pytest.mark.slow
+def test_the_page_holds_every_lesion(lesioned: Lesioned) -> None:
+    recording = lesioned.recording
+    mind = recording.mind
+    assert mind is not None
+    parts = Parts(page_of(recording))
+    assert [entry["name"] for entry in parts.data["lesions"]] == list(lesioned.live)
+    told = np.stack([track.probabilities for track in recording.lesions])
+    assert np.array_equal(parts.array("lesioned"), told)
+    divergence = (mind.probabilities * np.log(mind.probabilities / told.astype(np.float64))).sum(-1)
+    assert parts.array("divergence") == pytest.approx(divergence, abs=1e-6)
+    assert np.array_equal(parts.array("differs"), told.argmax(-1) != mind.probabilities.argmax(-1))
+    assert parts.data["favourite"] == mind.probabilities.argmax(-1).tolist()
+
+
+def test_a_recording_without_lesions_has_none_on_its_page(recorded: Recorder) -> None:
+    data = Parts(page_of(recorded("labyrinth", "gru", "planner"))).data
+    assert data["lesions"] == [] and not data["arrays"].keys() & {"lesioned", "divergence", "differs"}
+
+
+@pytest.mark.slow
 def test_a_whole_episode_is_at_most_six_megabytes(recorded: Recorder) -> None:
     # The planner never stands still, so hardly two of its pictures are alike; a map of the paper's size.
-    recording = longer(recorded("find-return", "egomap", "planner", layout=1, map_size=24), 525)
+    recording = recorded("find-return", "egomap", "planner", layout=1, map_size=24)
+    assert recording.mind is not None
+    track = LesionTrack("all", {}, recording.mind.probabilities)
+    recording = longer(dataclasses.replace(recording, lesions=(track,) * 5), 525)
     text = page_of(recording)
     assert len(text.encode()) <= 6_000_000
     assert Parts(text).pictures().shape[0] == 525

@@ -138,7 +138,7 @@
       ? "Where its query finds what it looks for; the arrow is the position that it reads."
       : "Where its query finds what it looks for.";
     $("map-key").textContent = `colours: ${percent(map.explained)} of variance`
-      + (data.known_layout ? "; rings: start, goals" : "");
+      + (data.known_layout ? "; rings: goals" : "");
     if (attended) scale("attention-scale", colourOf("attention"));
     $("overlay").hidden = false;
     if (!attended) $("overlay").querySelector("[value=attention]").parentNode.remove();
@@ -335,22 +335,25 @@
   /* ---- what the agent would have decided without a part of its memory ---- */
   const A = data.actions.length, lesions = data.lesions || [];
   let lesion = -1; /* none */
-  const favourite = (policy) => policy.indexOf(Math.max(...policy));
   const policyWithout = () => [...arrays.lesioned.subarray((lesion * T + now) * A, (lesion * T + now + 1) * A)];
+  const nats = (kl) => (kl === 0 || kl >= 0.001 ? kl.toFixed(3) : kl.toExponential(0).replace("-", "−"));
   const differsAt = (t) => Boolean(arrays.differs[lesion * T + t]);
   const showLesioned = () => {
     if (lesion < 0) return;
-    const policy = policyWithout(), best = favourite(policy);
-    bars.forEach(({ track, other, otherShare }, i) => {
+    const policy = policyWithout(), best = policy.indexOf(Math.max(...policy));
+    const own = data.favourite[now]; /* before rounding */
+    bars.forEach(({ bar, share, track, other, otherShare }, i) => {
       other.style.width = `${100 * policy[i]}%`;
       otherShare.textContent = percent(policy[i]);
       make(otherShare, "span", { class: "sr" }, ` without ${lesions[lesion].name}`);
       for (const node of [track, otherShare]) node.classList.toggle("favourite", i === best);
+      for (const node of [bar.parentNode, share]) node.classList.toggle("favourite", i === own);
     });
     const told = $("lesion-kl");
     told.textContent = "";
-    make(told, "span", {}, differsAt(now) ? "other choice, KL " : "same choice, KL ");
-    make(told, "b", {}, arrays.divergence[lesion * T + now].toFixed(3));
+    make(told, "span", { class: "words" }, differsAt(now) ? "other choice, " : "same choice, ");
+    make(told, "span", {}, "KL ");
+    make(told, "b", {}, nats(arrays.divergence[lesion * T + now]));
     $("strip-now").setAttribute("d", `M${now} 0V22`);
   };
   const showStrip = () => {
@@ -368,8 +371,8 @@
     told.textContent = "";
     make(told, "b", { id: "lesion-count" }, `${ticks.length} of ${T}`);
     const mean = kl.reduce((sum, value) => sum + value, 0) / T;
-    make(told, "span", {}, ` differ, mean KL ${mean.toFixed(3)}`);
-    const text = `Upper marks: the most probable action differs. Below: KL(intact ‖ lesioned), mean ${mean.toFixed(3)}, at most ${most.toFixed(3)} nats.`;
+    make(told, "span", {}, ` differ, mean KL ${nats(mean)}`);
+    const text = `Upper marks: the most probable action differs. Below: KL(intact ‖ lesioned), mean ${nats(mean)}, at most ${nats(Math.max(...kl))} nats.`;
     $("strip").title = text;
     svg.setAttribute("aria-label", text);
   };
@@ -378,21 +381,18 @@
     const on = lesion >= 0;
     for (const id of ["lesion-told", "strip", "lesion-kl"]) $(id).hidden = !on;
     $("policy").classList.toggle("lesioned", on);
-    if (on) {
-      const { name, by } = lesions[lesion], ways = { mean: "its mean", zero: "zeros", shuffle: "another episode's" };
-      const parts = Object.entries(by);
-      const how = parts.length > 1 ? "" : `; ${ways[parts[0][1]]} instead`;
-      $("why-decide").textContent = `Intact above, without ${name === "all" ? "any memory" : name} below${how}.`;
-      showStrip();
-    } else {
-      $("why-decide").textContent = whyDecide;
-    }
+    $("why-decide").textContent = on
+      ? `Intact above, without ${lesions[lesion].name === "all" ? "memory" : lesions[lesion].name} below; most probable in bold.` : whyDecide;
+    if (on) showStrip();
     showLesioned();
   };
   if (lesions.length) {
     $("lesion").hidden = false;
+    $("panels").classList.add("compared");
+    const ways = { mean: "its mean", zero: "zeros", shuffle: "another episode's" };
     ["none", ...lesions.map(({ name }) => name)].forEach((name, i) => {
       const label = make($("lesion"), "label");
+      if (i) label.title = Object.entries(lesions[i - 1].by).map(([part, way]) => `${part}: ${ways[way]} instead`).join("; ");
       const radio = make(label, "input", { type: "radio", name: "lesion", value: i ? name : "", ...(i ? {} : { checked: "" }) });
       make(label, "span", {}, name);
       radio.addEventListener("change", () => chooseLesion(i - 1));

@@ -126,9 +126,8 @@ def _facts(recording: Recording) -> dict[str, Any]:
         "reward": _rounded(recording.reward, 6),
         "return": _rounded(recording.reward.cumsum(), 6),
         "probabilities": None if mind is None else _rounded(mind.probabilities, 5),
-        "lesions": [
-            {"name": track.lesion, "by": dict(track.by)} for track in recording.lesions if mind is not None
-        ],
+        "favourite": None if mind is None else mind.probabilities.argmax(-1).tolist(),
+        "lesions": [{"name": track.lesion, "by": dict(track.by)} for track in recording.lesions],
         "value": None if mind is None else _rounded(mind.value, 5),
         "colours": {"depth": _colour_table("cividis_r"), "attention": _colour_table("inferno")},
     }
