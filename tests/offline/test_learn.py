@@ -154,9 +154,9 @@ def test_the_command(
     printed = capsys.readouterr().out
     data = json.loads(Path(out[0]).read_text())
     names = [line["name"] for line in data["lines"]]
-    assert names == ["constant", "none", "gru", "teacher, no target", "teacher, no intent"]
+    assert names == ["constant", "teacher, no target", "teacher, no intent", "none", "gru"]
     assert all(name in printed for name in names)
-    gru = data["lines"][2]
+    gru = data["lines"][4]
     assert set(gru["figures"]) == set(TARGETS) and gru["figures"]["action"]["decisions"] == 256
     assert gru["figures"]["home"]["value"] == pytest.approx(np.mean(gru["over_seeds"]["home"]), rel=1e-5)
     assert len(set(gru["over_seeds"]["home"])) == 2 and gru["seconds"] > 0 and gru["parameters"] > 100_000

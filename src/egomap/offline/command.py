@@ -50,15 +50,19 @@ def offline(options: OfflineOptions, bar: Bar) -> Answer:
     train, held_out = found["train"], found["held-out"]
     episode = held_out.column("episode")
     lines = [report.Line("constant", report.figures(constant(train, held_out), episode))]
-    lines += [_train(options, kind, train, held_out, bar) for kind in options.agents]
     lines += [
         report.Line(name, report.figures(other_opinion(held_out, without), episode))
         for without, name in CEILINGS.items()
     ]
-    for path in options.out:
-        text = report.markdown(lines) if path.suffix == ".md" else _json(options, lines)
-        write_whole(path, text)
+    for kind in options.agents:
+        lines.append(_train(options, kind, train, held_out, bar))
+        _write(options, lines)  # after each memory: whoever stops the command keeps what is there
     return Answer(lines, len(set(episode.flat)), episode.size, list(options.out))
+
+
+def _write(options: OfflineOptions, lines: list[report.Line]) -> None:
+    for path in options.out:
+        write_whole(path, report.markdown(lines) if path.suffix == ".md" else _json(options, lines))
 
 
 def _train(options: OfflineOptions, kind: Any, train: Walks, held_out: Walks, bar: Bar) -> report.Line:
