@@ -48,5 +48,5 @@ def test_a_later_setting_tells_settings_apart_only_when_it_is_changed() -> None:
 
 
 def test_an_unknown_preset() -> None:
-    with pytest.raises(ValueError, match="there is no preset 'slow'; there are paper, fast, quick"):
+    with pytest.raises(ValueError, match="there is no preset 'slow'; there are paper, fast, quick, full"):
         preset("slow")

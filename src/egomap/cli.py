@@ -215,7 +215,7 @@ class TrainFlags:
     """
 
     preset: str = "fast"
-    """Where all other defaults come from: paper, fast or quick."""
+    """Where all other defaults come from: paper, fast, quick or full."""
     run: Annotated[Path | None, tyro.conf.arg(aliases=["--folder"])] = None
     """Run folder (default: runs/AGENT-SCENARIO-SIZE-sSEED). Under torchrun say --folder: it takes --run for an
     abbreviation of an option of its own."""
@@ -282,9 +282,11 @@ class TrainFlags:
         config = preset(name)
         return TrainFlags(
             preset=name,
+            agent=config.agent.kind,
             scenario=config.scenario.task,
             size=None if config.scenario == ScenarioConfig() else config.scenario.size,
             budget=float(config.budget),
+            curriculum=",".join(map(str, config.curriculum)),
             evaluate_every=float(config.evaluate_every),
             checkpoint_every=float(config.checkpoint_every),
             standardise=config.agent.standardise,

@@ -392,7 +392,7 @@ class AgentConfig:
     """Observations that a frame stack holds, with the latest, 2 or more."""
     use_reward: bool = later(False)
     """Tell the memory what each decision brought (not in the paper; the Neural Map does not take it)."""
-    places: PlaceSettings = later(PlaceSettings())
+    places: PlaceSettings = later(PlaceSettings())  # noqa: RUF009
     """Place planes of the agents that have them."""
 
     def validate(self) -> AgentConfig:
@@ -462,7 +462,7 @@ class LearnerSettings:
     """Share of the budget over which the coverage bonus falls linearly to 0; 0: it does not fall."""
     coverage_cell: float = later(64.0)
     """Side of the coverage bonus's cells in map units, above 0."""
-    imitation_weight: float = later(0.5)
+    imitation_weight: float = later(1.0)
     """Weight of the imitation term at the start: the cross-entropy of what the teacher would do (--imitate)."""
     imitation_decay: float = later(0.5)
     """Share of the budget over which that weight falls linearly to 0; 0: it does not fall."""

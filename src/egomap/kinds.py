@@ -125,7 +125,10 @@ def _with_places(inner: Builder) -> Builder:
 
         memory = cast("Memory", inner(config, fitting))
         return PlacesMemory(
-            memory, fitting.camera, fitting.extent, config.places,
+            memory,
+            fitting.camera,
+            fitting.extent,
+            config.places,
             hidden_size=config.hidden_size,
             use_reward=config.use_reward,
         )

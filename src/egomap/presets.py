@@ -45,7 +45,16 @@ QUICK = replace(
 )
 """The main job: small labyrinths, about ten minutes on two cores."""
 
-PRESETS: dict[str, TrainConfig] = {"paper": PAPER, "fast": FAST, "quick": QUICK}
+FULL = replace(
+    FAST,
+    agent=replace(FAST.agent, kind="egomap+", use_reward=True),
+    scenario=ScenarioConfig(task="find-return", size=9),
+    curriculum=(5, 7, 9),
+    budget=800_000,
+)
+"""A memory that is used, at the paper's size: EgoMap+ on growing mazes, by reward or with `--imitate explorer`."""
+
+PRESETS: dict[str, TrainConfig] = {"paper": PAPER, "fast": FAST, "quick": QUICK, "full": FULL}
 
 ABLATIONS: dict[str, MapSettings] = {
     "EgoMap": MapSettings(),

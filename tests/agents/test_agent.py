@@ -198,7 +198,7 @@ def test_wrong_observations_and_settings_are_told():
     for wrong, message in (
         (
             AgentConfig(kind="dnc"),
-            "kind must be one of none, frame-stack, gru, lstm, neural-map, egomap; got 'dnc'",
+            "kind must be one of none, frame-stack, gru, lstm, neural-map, egomap, places, egomap\\+; got 'dnc'",
         ),
         (AgentConfig(hidden_size=0), "hidden-size must be 1 or more"),
         (AgentConfig(unknown_depth=0.0), "unknown-depth must be a length above 0"),

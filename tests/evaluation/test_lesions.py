@@ -67,7 +67,7 @@ class OwnMemory(nn.Module):
         outs = []
         for t in range(len(episode_start)):
             state = (state[0] * ~episode_start[t, :, None],)
-            out, state = self.step(MemoryInputs(*(part[t] for part in inputs)), state)
+            out, state = self.step(inputs.at(t), state)
             outs.append(out)
         return torch.stack(outs), state
 

@@ -82,12 +82,13 @@ def one_pixel_inputs(
         torch.tensor(depths, dtype=torch.float64).view(steps, 1, 1, 1),
         pose,
         torch.zeros_like(pose),
+        torch.zeros_like(pose[..., 0]),
     )
 
 
 def at(inputs: MemoryInputs, step: int) -> MemoryInputs:
     """One step of a sequence."""
-    return inputs.each(lambda x: x[step])
+    return inputs.at(step)
 
 
 def never(steps: int, num_envs: int) -> Tensor:

@@ -27,6 +27,7 @@ def random_inputs(
         depth=torch.rand(*lead, 64, 112, generator=g, dtype=dtype) * 60 + 1,
         pose=pose.to(dtype),
         ego_motion=torch.randn(*lead, 3, generator=g, dtype=dtype),
+        reward=torch.randn(*lead, generator=g, dtype=dtype),
     )
 
 
@@ -48,7 +49,7 @@ def loop_of_steps(
     outs = []
     for t in range(episode_start.shape[0]):
         state = reset_state(memory, state, episode_start[t])
-        out, state = memory.step(inputs.each(lambda x: x[t]), state)
+        out, state = memory.step(inputs.at(t), state)
         outs.append(out)
     return torch.stack(outs), state
 

@@ -97,8 +97,8 @@ def test_two_unrolls_are_one(name):
     memory = small(**ABLATIONS[name]).double()
     inputs, begin = random_inputs(9, 3, 0, dtype=torch.float64), starts(9, 3, 1, 0.2)
     whole, last = memory.unroll(inputs, memory.initial_state(3), begin)
-    first, state = memory.unroll(inputs.each(lambda x: x[:4]), memory.initial_state(3), begin[:4])
-    second, state = memory.unroll(inputs.each(lambda x: x[4:]), state, begin[4:])
+    first, state = memory.unroll(inputs.at(slice(4)), memory.initial_state(3), begin[:4])
+    second, state = memory.unroll(inputs.at(slice(4, None)), state, begin[4:])
     torch.testing.assert_close(torch.cat((first, second)), whole, rtol=1e-12, atol=1e-12)
     for got, expected in zip(state, last, strict=True):
         torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12)
@@ -116,7 +116,7 @@ def test_the_start_of_one_episode_leaves_the_others_alone(name):
     torch.testing.assert_close(without[:, [0, 2]], with_one[:, [0, 2]], rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(without[:2, 1], with_one[:2, 1], rtol=1e-12, atol=1e-12)
     assert not torch.allclose(without[2:, 1], with_one[2:, 1])
-    later = inputs.each(lambda x: x[2:])
+    later = inputs.at(slice(2, None))
     fresh, _ = memory.unroll(later, memory.initial_state(3), never(4, 3))
     torch.testing.assert_close(with_one[2:, 1], fresh[:, 1], rtol=1e-12, atol=1e-12)
 
@@ -129,7 +129,7 @@ def test_environments_do_not_mix():
     begin = starts(5, 4, 2, 0.2)
     together, _ = memory.unroll(inputs, state, begin)
     for n in range(4):
-        alone = inputs.each(lambda x: x[:, n : n + 1])
+        alone = inputs.at((slice(None), slice(n, n + 1)))
         out, _ = memory.unroll(alone, tuple(s[n : n + 1] for s in state), begin[:, n : n + 1])
         torch.testing.assert_close(out, together[:, n : n + 1], rtol=1e-12, atol=1e-12)
 

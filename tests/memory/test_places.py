@@ -44,7 +44,11 @@ def test_a_ray_frees_what_it_passes_and_blocks_where_it_ends() -> None:
     places = narrow()
     # From the middle of the cell in row 3, column 4, facing east; a wall 70 units ahead, at x = 86.
     planes = places.planes(seen(places, 70.0, (16.0, 16.0, 0.0)))[0]
-    assert marked(planes[FREE]) == {(3, 4), (3, 5), (3, 6)}  # the ray is sampled at 16, 40, 64 and 88 - out of reach
+    assert marked(planes[FREE]) == {
+        (3, 4),
+        (3, 5),
+        (3, 6),
+    }  # the ray is sampled at 16, 40, 64 and 88 - out of reach
     assert marked(planes[BLOCKED]) == {(3, 6)}  # 4 units into the wall, x = 90
 
 
@@ -154,9 +158,11 @@ def test_unroll_equals_a_loop_of_steps(backend: str) -> None:
         state, outputs = both.initial_state(3), []
         for t in range(7):
             state = reset_state(both, state, start[t])
-            out, state = both.step(inputs.each(lambda x: x[t]), state)  # noqa: B023
+            out, state = both.step(inputs.at(t), state)
             outputs.append(out)
-        gradients.append(torch.autograd.grad((torch.stack(outputs) * weights).sum(), tuple(both.parameters())))
+        gradients.append(
+            torch.autograd.grad((torch.stack(outputs) * weights).sum(), tuple(both.parameters()))
+        )
     torch.testing.assert_close(whole, torch.stack(outputs), atol=1e-5, rtol=1e-5)
     for one, other in zip(last, state, strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
@@ -200,7 +206,12 @@ def test_the_read_is_differentiable() -> None:
 
 @pytest.mark.parametrize(
     ("setting", "told"),
-    [({"cell": 0.0}, "cell"), ({"window": 8}, "window"), ({"far_factor": 1}, "far-factor"), ({"rays": 0}, "rays")],
+    [
+        ({"cell": 0.0}, "cell"),
+        ({"window": 8}, "window"),
+        ({"far_factor": 1}, "far-factor"),
+        ({"rays": 0}, "rays"),
+    ],
 )
 def test_settings_out_of_range_are_refused(setting: dict[str, float], told: str) -> None:
     with pytest.raises(ValueError, match=told):

@@ -31,8 +31,8 @@ from egomap.memory.protocol import (
 )
 
 Observation = Mapping[str, Tensor]
-"""rgb (..., 3, H, W) uint8, depth (..., H, W) map units, pose (..., 3), ego_motion (..., 3), and reward (...), what the
-decision before brought, if it is to be told; others are ignored."""
+"""rgb (..., 3, H, W) uint8, depth (..., H, W) map units, pose (..., 3), ego_motion (..., 3), and reward (...), what
+the decision before brought, if it is to be told; others are ignored."""
 
 OBSERVATION_KEYS = ("rgb", "depth", "pose", "ego_motion")
 

@@ -118,7 +118,8 @@ class _MemoryAlone:
     def by_steps(self) -> None:
         """The same by a loop of `step`."""
         state, outputs = self.state, []
-        by_step = zip(*(sequence.unbind(0) for sequence in self.inputs), strict=True)
+        given = (sequence for sequence in self.inputs if sequence is not None)
+        by_step = zip(*(sequence.unbind(0) for sequence in given), strict=True)
         for inputs, start in zip(by_step, self.start, strict=True):
             if bool(start.any()):
                 state = reset_state(self.memory, state, start)

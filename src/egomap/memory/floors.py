@@ -135,9 +135,7 @@ class FrameStackMemory(nn.Module):
         self, inputs: MemoryInputs, state: MemoryState, *, trace: MemoryTrace | None = None
     ) -> tuple[Tensor, MemoryState]:
         """One step: features (N, C, Hf, Wf), ego_motion (N, 3) -> output (N, H), next state."""
-        x = view_and_motion(
-            inputs, self.feature_shape, self.motion_unit, axes=1, use_reward=self.use_reward
-        )
+        x = view_and_motion(inputs, self.feature_shape, self.motion_unit, axes=1, use_reward=self.use_reward)
         self._check_state(state, len(x))
         stack = torch.cat((x[:, None].to(state[0].dtype), state[0]), 1)  # (N, k, values)
         return F.relu(self.reduce(stack.flatten(1))), (stack[:, :-1],)
@@ -146,9 +144,7 @@ class FrameStackMemory(nn.Module):
         self, inputs: MemoryInputs, state: MemoryState, episode_start: Tensor
     ) -> tuple[Tensor, MemoryState]:
         """T steps: features (T, N, C, Hf, Wf), ego_motion (T, N, 3) -> output (T, N, H), last state."""
-        x = view_and_motion(
-            inputs, self.feature_shape, self.motion_unit, axes=2, use_reward=self.use_reward
-        )
+        x = view_and_motion(inputs, self.feature_shape, self.motion_unit, axes=2, use_reward=self.use_reward)
         check_episode_start(episode_start, tuple(x.shape[:2]))
         self._check_state(state, x.shape[1])
         steps, back = len(x), self.stack_size - 1

@@ -1,8 +1,8 @@
 """Place planes: where it is free, where it is blocked, and where the agent has been, beside any other memory.
 
-What comes in: depth along the horizon and pose (`MemoryInputs`). What goes out: planes of a grid in the world's frame,
-seen from where the agent stands at two scales, and read by a small CNN. Not in the paper: its map cannot tell a free
-cell from one that was never seen. Everything in the planes is data, like the pose: no gradient goes into them, and
+What comes in: depth along the horizon and pose (`MemoryInputs`). What goes out: planes of a grid in the world's
+frame, seen from where the agent stands at two scales, and read by a small CNN. Not in the paper: its map cannot tell a
+free cell from one that was never seen. Everything in the planes is data, like the pose: no gradient goes into them, and
 their evidence is computed for all steps of a rollout at once.
 
 Convention: as `egomap.geometry.frames`. A cell's index is row * size + column, row 0 north; index `cells` takes what
@@ -42,8 +42,8 @@ PLANES = ("free", "blocked", "recent", "old")
 """Free: a ray passed; blocked: one ended; recent: how recently the agent was here; old: how early in the episode it
 first was, 1 at the start, so that a trail rises towards home."""
 WAYS = ("homeward", "outward")
-"""Planes of the near view alone: how much nearer each cell is than the agent's own, from -1 to 1, over cells that can be
-walked on, to where the episode began, and to the frontier, the nearest known place beside the unknown."""
+"""Planes of the near view alone: how much nearer each cell is than the agent's own, from -1 to 1, over cells that can
+be walked on, to where the episode began, and to the frontier, the nearest known place beside the unknown."""
 REACH = 8.0
 """Steps by which a cell must be nearer for a plane of the ways to be 1."""
 LONG = 64.0
@@ -183,9 +183,7 @@ class Places(nn.Module):
         free = self._index(torch.stack((right, forward), -1).flatten(-3, -2), passed.flatten(-2), pose)
         ends = torch.stack(((reach + _INTO) * self.tangents, reach + _INTO), -1)
         here, inside = cells(pose[..., None, :2], extent=self.extent, size=self.size)
-        return Evidence(
-            free, self._index(ends, hit, pose), torch.where(inside, here, self.num_cells)
-        )
+        return Evidence(free, self._index(ends, hit, pose), torch.where(inside, here, self.num_cells))
 
     def _index(self, points: Tensor, valid: Tensor, pose: Tensor) -> Tensor:
         """Cells (..., K) of ego points (..., K, 2); `num_cells` where outside or not valid."""
@@ -233,10 +231,10 @@ class Places(nn.Module):
         return near, far
 
     def ways(self, state: PlaceState, here: Tensor) -> tuple[Tensor, Tensor]:
-        """The planes (B, 2, size, size) of the ways, and the agent's own distances (B, 2), in steps, -1 without a way.
+        """The planes (B, 2, size, size) of the ways, and the agent's distances (B, 2), in steps, -1 without a way.
 
         A cell can be walked on if it was visited, or is free and not blocked; the frontier are those beside two or
-        more cells of which nothing is known. A step leads to one of four neighbours. Where the agent's own cell has no
+        more cells of which nothing is known. A step leads to one of four neighbours. Where the agent's cell has no
         way, the nearest distance within two cells stands for it.
 
         Args:
@@ -320,9 +318,9 @@ class Places(nn.Module):
         given = (*(part.contiguous() for part in evidence), pose.contiguous(), episode_start.contiguous())
         factors = (float(settings.fade), settings.far_factor, REACH)
         native.follow_places(lead[1], *given, *affines, *factors, *after, near, far, starts, own)
-        views = (view.flatten(0, 1).movedim(-1, 1) for view in (near, far))
+        near, far = (view.flatten(0, 1).movedim(-1, 1) for view in (near, far))
         told = self._told(*(each.flatten(0, 1) for each in (starts, pose, own)))
-        return Views(*views, told), after
+        return Views(near, far, told), after
 
     def _told(self, start: Tensor, pose: Tensor, own: Tensor) -> Tensor:
         return torch.cat((self.home(start, pose), own / LONG), -1)

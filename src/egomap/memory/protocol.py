@@ -44,6 +44,10 @@ class MemoryInputs(NamedTuple):
         """The inputs with every tensor replaced by what `function` makes of it."""
         return MemoryInputs(*(None if part is None else function(part) for part in self))  # type: ignore[arg-type]
 
+    def at(self, index: Any) -> MemoryInputs:
+        """The inputs at an index of the leading axes: a step of a sequence, a slice, ..."""
+        return self.each(lambda part: part[index])
+
     @property
     def told(self) -> Tensor:
         """(...) the reward, zeros where nothing is told; in the dtype of the pose."""

@@ -34,7 +34,9 @@ class ExplorerTeacher:
     def __init__(self, env: DoomVectorEnv) -> None:
         require_rules(env.worlds)
         self._env = env
-        self._player = ExplorerPlayer(env.num_envs, env.camera, frame_skip=env.settings.frame_skip, habit=TEACHING)
+        self._player = ExplorerPlayer(
+            env.num_envs, env.camera, frame_skip=env.settings.frame_skip, habit=TEACHING
+        )
 
     def begin(self, index: int) -> None:
         """Begin with nothing seen, by the rules of the episode that runs there now."""

@@ -32,8 +32,8 @@ from egomap.config import Camera
 
 HABIT = Habit(lookahead=1e9, turn_first=math.radians(50), straight=math.radians(4))
 TEACHING = HABIT._replace(straight=math.radians(12))
-"""For imitation: it goes straight on unless the direction is clearly off. Within a few degrees left or right is a matter
-of rounding, which nobody can learn."""
+"""For imitation: it goes straight on unless the direction is clearly off. Within a few degrees left or right is a
+matter of rounding, which nobody can learn."""
 LOOKAHEAD = 8
 """Cells ahead that a straight stretch is aimed at."""
 SIGHT = 440.0
