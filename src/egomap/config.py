@@ -335,7 +335,7 @@ class PlaceSettings:
     far_factor: int = 3
     """How many times as wide the far view is as the near one, 2 or more."""
     rays: int = 28
-    """Columns of the depth image that are followed, 1 or more."""
+    """Columns of the depth image whose rays free what they pass, 1 or more; every column blocks where it ends."""
     sight: float = 448.0
     """Map units up to which free space is believed, above 0."""
     ways: bool = True

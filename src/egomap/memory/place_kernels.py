@@ -83,7 +83,8 @@ def _pool(framed: Array, factor: int, pooled: Array) -> None:
 
 @_compile
 def _passable(free: Array, blocked: Array, last: Array, side: int, open_: Array, edge: Array) -> None:
-    """Cells that can be walked on, and those of them beside two or more unknown ones (the frontier)."""
+    """Cells that can be walked on, and the frontier: those beside two unknown ones, and beside another such cell."""
+    beside = np.zeros(len(open_), np.bool_)
     for cell in range(side * side):
         open_[cell] = last[cell] >= 0 or (free[cell] and not blocked[cell])
     for row in range(side):
@@ -94,7 +95,15 @@ def _passable(free: Array, blocked: Array, last: Array, side: int, open_: Array,
                     for c in range(max(column - 1, 0), min(column + 2, side)):
                         other = r * side + c
                         unknown += not (free[other] or blocked[other] or last[other] >= 0)
-            edge[cell] = unknown >= 2
+            beside[cell] = unknown >= 2
+    for row in range(side):
+        for column in range(side):
+            cell, others = row * side + column, 0
+            if beside[cell]:
+                for r in range(max(row - 1, 0), min(row + 2, side)):
+                    for c in range(max(column - 1, 0), min(column + 2, side)):
+                        others += beside[r * side + c]
+            edge[cell] = others >= 2
 
 
 @_compile

@@ -1,9 +1,9 @@
 """Place planes: where it is free, where it is blocked, and where the agent has been, beside any other memory.
 
 What comes in: depth along the horizon and pose (`MemoryInputs`). What goes out: planes of a grid in the world's
-frame, seen from where the agent stands at two scales, and read by a small CNN. Not in the paper: its map cannot tell a
-free cell from one that was never seen. Everything in the planes is data, like the pose: no gradient goes into them, and
-their evidence is computed for all steps of a rollout at once.
+frame, seen from where the agent stands at two scales, and read by a small CNN. Not in the paper: its map cannot tell
+a free cell from one that was never seen. Everything in the planes is data, like the pose: no gradient goes into them,
+and their evidence is computed for all steps of a rollout at once.
 
 Convention: as `egomap.geometry.frames`. A cell's index is row * size + column, row 0 north; index `cells` takes what
 lies outside of the grid. Views have the agent in the centre, facing up.
@@ -80,7 +80,7 @@ class Evidence(NamedTuple):
     free: Tensor
     """(..., rays * samples) int64."""
     blocked: Tensor
-    """(..., rays) int64."""
+    """(..., columns of the image) int64."""
     here: Tensor
     """(..., 1) int64."""
 
@@ -106,6 +106,7 @@ class Places(nn.Module):
     """
 
     tangents: Tensor
+    all_tangents: Tensor
     columns: Tensor
     distances: Tensor
 
@@ -117,10 +118,12 @@ class Places(nn.Module):
         self.row = min(max(math.floor(camera.cy), 0), camera.height - 1)
         step = max(camera.width // settings.rays, 1)
         columns = torch.arange(step // 2, camera.width, step)
+        tangents = (torch.arange(camera.width) + 0.5 - camera.cx) / camera.fx
         stretch = settings.cell * 0.75
         for name, values in (
             ("columns", columns),
-            ("tangents", (columns + 0.5 - camera.cx) / camera.fx),
+            ("all_tangents", tangents),
+            ("tangents", tangents[columns]),
             ("distances", torch.arange(0.0, settings.sight, stretch)),
         ):
             self.register_buffer(name, values, persistent=False)
@@ -171,17 +174,19 @@ class Places(nn.Module):
             pose: (..., 3).
         """
         pose = pose.float()
-        line = depth[..., self.row, :].index_select(-1, self.columns).float()  # (..., R)
+        line = depth[..., self.row, :].float()  # (..., W)
         check_depth(line)
         sight = self.settings.sight
         told = line > 0  # False for NaN
         hit = told & (line < sight)
         reach = torch.where(hit, line, sight)
+        inside_wall = reach + _INTO
+        ends = torch.stack((inside_wall * self.all_tangents, inside_wall), -1)
+        told, reach = (part.index_select(-1, self.columns) for part in (told, reach))  # (..., R)
         forward = self.distances.expand(*reach.shape, -1)  # (..., R, S)
         passed = told[..., None] & (forward < reach[..., None])
         right = forward * self.tangents[:, None]
         free = self._index(torch.stack((right, forward), -1).flatten(-3, -2), passed.flatten(-2), pose)
-        ends = torch.stack(((reach + _INTO) * self.tangents, reach + _INTO), -1)
         here, inside = cells(pose[..., None, :2], extent=self.extent, size=self.size)
         return Evidence(free, self._index(ends, hit, pose), torch.where(inside, here, self.num_cells))
 
@@ -234,7 +239,7 @@ class Places(nn.Module):
         """The planes (B, 2, size, size) of the ways, and the agent's distances (B, 2), in steps, -1 without a way.
 
         A cell can be walked on if it was visited, or is free and not blocked; the frontier are those beside two or
-        more cells of which nothing is known. A step leads to one of four neighbours. Where the agent's cell has no
+        more cells of which nothing is known, and beside another such cell. A step leads to one of four neighbours. Where the agent's cell has no
         way, the nearest distance within two cells stands for it.
 
         Args:
@@ -250,10 +255,11 @@ class Places(nn.Module):
         free, blocked = image(state.free), image(state.blocked)
         passable = visited | (free & ~blocked)
         known = F.pad((free | blocked | visited).float(), (1, 1, 1, 1), value=1.0)
-        unknown = 9 - F.avg_pool2d(known[:, None], 3, 1, divisor_override=1)[:, 0]
+        edge = passable & (_around(known) < 7.5)
+        edge = edge & (_around(F.pad(edge.float(), (1, 1, 1, 1))) > 1.5)
         home = F.one_hot(state.home, self.num_cells + 1)[:, cells].unflatten(-1, (size, size)).bool()
         planes, own = [], []
-        for goals in (home, passable & (unknown > 1.5)):
+        for goals in (home, edge):
             distance = _steps_to(goals, passable)
             mine = _own_distance(distance, here)
             nearer = ((mine[:, None, None] - distance) / REACH).clamp(-1, 1)
@@ -329,6 +335,11 @@ class Places(nn.Module):
         """(B, 4): the start (B, 2) in the agent's frame, right and ahead, in units of `FAR`; and its direction."""
         way = ego_from_world(start[:, None].to(pose.dtype), pose)[:, 0]
         return torch.cat((way / FAR, F.normalize(way, dim=-1, eps=1.0)), -1)
+
+
+def _around(framed: Tensor) -> Tensor:
+    """The sum over 3 x 3 cells: (B, size + 2, size + 2) -> (B, size, size)."""
+    return F.avg_pool2d(framed[:, None], 3, 1, divisor_override=1)[:, 0]
 
 
 def _steps_to(goals: Tensor, passable: Tensor) -> Tensor:
