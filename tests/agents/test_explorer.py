@@ -11,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from egomap.agents.explorer import grid
-from egomap.agents.explorer.things import LOOKS, evidence, tinted
-from egomap.agents.explorer.walker import Walker
+from egomap.agents.explorer.things import LOOKS, evidence, tint, tinted
+from egomap.agents.explorer.walker import Walker, decisions
+from egomap.agents.planner import OPEN, move
 from egomap.config import Camera
+from egomap.envs.doom import find_worlds
+from egomap.envs.episodes import Episode
 from egomap.envs.vector import DoomVectorEnv
 from egomap.envs.worlds import Worlds
 from egomap.evaluation.explorer import ExplorerPlayer, search_for
@@ -126,6 +129,54 @@ def test_a_tinted_view_is_known():
     assert not tinted(view)
     view[0] += 20
     assert tinted(view)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([(64, 112), (9, 5), (12, 8)]))
+@settings(deadline=None, max_examples=30)
+def test_the_tint_is_a_median(seed, shape):
+    """Over an odd and an even number of pixels."""
+    view = np.random.default_rng(seed).integers(0, 256, (3, *shape)).astype(np.uint8)
+    walls = view[:, : shape[0] // 3 : 3, ::4].astype(np.int16)
+    assert tint(view) == np.median(walls[0] - walls[2])
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=30)
+def test_decisions_equal_the_formula(seed):
+    """Way at 25 units a decision, turn at 14 degrees a decision, and 8 more to turn back."""
+    rng = np.random.default_rng(seed)
+    side, cells = 9, rng.choice(81, 20, replace=False)
+    cost, gate = (rng.integers(1, 81, 81).astype(np.int32) for _ in range(2))
+    x, y, heading = rng.uniform(-60, 60, 3)
+    turning = int(rng.integers(-1, 2))
+    found = decisions(cost, gate, cells, side, -72.0, x, y, heading, turning)
+    for cell, price in zip(cells, found, strict=True):
+        row, column = divmod(int(gate[cell]), side)
+        aim = math.atan2(-72 + 16 * (row + 0.5) - y, -72 + 16 * (column + 0.5) - x)
+        off = math.remainder(aim - heading, math.tau)
+        back = 8.0 if off * turning < 0 else 0.0
+        expected = cost[cell] / 5 * 16 / 25 + abs(off) / math.radians(14) + back
+        assert price == pytest.approx(expected, rel=1e-9)
+
+
+def test_it_is_told_what_others_did_in_its_place():
+    """A body that was pushed forward has its speed, whatever the Explorer itself would have done."""
+    world = find_worlds(task="labyrinth", size=3, split="test")[0]
+    player = ExplorerPlayer(1, CAMERA)
+    player.begin(0, world, Episode(0, 0))
+    observation = {
+        "rgb": np.full((1, 3, 64, 112), 60, np.uint8),
+        "depth": np.full((1, 64, 112), 200.0, np.float32),
+        "pose": np.zeros((1, 3), np.float32),
+    }
+    player.act(observation, np.ones(1, bool))
+    walker = player._searches[0].walker
+    player.watch(np.array([2]))
+    pushed, _ = move(walker.body, 2, OPEN, 4)
+    assert walker._expected == pushed and pushed.vx > 0
+    player.watch(np.array([0]))
+    turned, _ = move(walker.body, 0, OPEN, 4)
+    assert walker._expected == turned and walker._turning == 1
 
 
 @pytest.mark.slow

@@ -113,6 +113,53 @@ def test_the_log_tells_of_the_memory_and_a_run_without_these_columns_resumes(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
+def test_a_run_with_a_teacher_resumes_and_logs(config: TrainConfig, tmp_path: Path, algorithm: str) -> None:
+    """The weight and the share fall by the budget; when both are 0 the teacher is asked no more."""
+    learner = dataclasses.replace(LEARNER, imitation_weight=0.6, imitation_decay=0.75, teacher_share=0.5)
+    if algorithm == "a2c":
+        learner = dataclasses.replace(learner, algorithm="a2c", epochs=1, minibatches=1)
+    config = dataclasses.replace(config, learner=learner, imitate="explorer")
+    path = tmp_path / "run"
+
+    class Stopped(trainer_module.Trainer):
+        def _tell(self, row: dict[str, float]) -> None:
+            if row["update"] == 2:
+                self.stop()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command, "Trainer", Stopped)
+        train(config, path)
+    train(None, path, resume=True)
+    rows = read_metrics(path / "metrics.csv")
+    assert [float(row["imitation_weight"]) for row in rows] == pytest.approx([0.6, 0.4, 0.2, 0.0], abs=1e-6)
+    assert [float(row["teacher_share"]) for row in rows] == [0.5, 0.25, 0.0, 0.0]
+    assert all(0 <= float(row["imitation_agreement"]) <= 1 for row in rows[:3])
+    assert all(float(row["imitation_loss"]) > 0 for row in rows[:3])
+    assert rows[3]["imitation_loss"] == rows[3]["imitation_agreement"] == ""
+
+
+@pytest.mark.slow
+def test_a_learner_comes_to_agree_with_its_teacher(config: TrainConfig, tmp_path: Path) -> None:
+    """On the smallest mazes, within a few updates: from what chance gives to most decisions."""
+    learner = dataclasses.replace(
+        FAST_LEARNER,
+        num_envs=8,
+        rollout_steps=64,
+        imitation_weight=2.0,
+        imitation_decay=0.0,
+        learning_rate_decay="none",
+    )
+    agent = dataclasses.replace(config.agent, kind="gru")
+    config = dataclasses.replace(
+        config, agent=agent, learner=learner, budget=12 * 512, reset_every_update=False, imitate="explorer"
+    )
+    train(config, tmp_path / "run")
+    agreement = [float(row["imitation_agreement"]) for row in read_metrics(tmp_path / "run" / "metrics.csv")]
+    assert sum(agreement[-3:]) / 3 > agreement[0] + 0.15
+
+
+@pytest.mark.slow
 def test_no_mean_of_the_first_successes(config: TrainConfig, tmp_path: Path) -> None:
     """Successes end before time-outs do: a mean of the first episodes to end would be far too good."""
     learner = dataclasses.replace(LEARNER, num_envs=8)

@@ -51,6 +51,7 @@ class ExplorerPlayer:
         self._camera, self._frame_skip, self._habit = camera, frame_skip, habit
         self._searches: dict[int, Search] = {}
         self._rewards = np.zeros(num_envs)
+        self._said = np.zeros(num_envs, np.int64)
 
     def begin(self, index: int, world: World, episode: Episode) -> None:
         """Begin with nothing seen."""
@@ -70,10 +71,10 @@ class ExplorerPlayer:
         """Be told what the last actions brought."""
         self._rewards[:] = rewards
 
-    def took(self, actions: np.ndarray) -> None:
-        """Be told what was done after the last `act`, if somebody else has decided."""
-        for index, search in self._searches.items():
-            search.walker.took(int(actions[index]))
+    def watch(self, actions: np.ndarray) -> None:
+        """Be told which actions (N,) were taken, if others choose them: its speed and turn follow from them."""
+        for i in np.flatnonzero(actions != self._said).tolist():
+            self._searches[i].walker.took(int(actions[i]))
 
     def act(self, observation: Arrays, playing: np.ndarray) -> np.ndarray:
         """Ask each environment's own search."""
@@ -81,4 +82,5 @@ class ExplorerPlayer:
         for i in np.flatnonzero(playing).tolist():
             rgb, depth, pose = (observation[name][i] for name in ("rgb", "depth", "pose"))
             actions[i] = self._searches[i].act(rgb, depth, pose, float(self._rewards[i]))
+        self._said[playing] = actions[playing]
         return actions

@@ -28,7 +28,7 @@ class Teacher(Protocol):
         ...
 
     def hear(self, actions: np.ndarray, rewards: np.ndarray) -> None:
-        """What was done and what it brought, (N,), whoever chose it; called before the episodes that follow begin."""
+        """What was done and what it brought, (N,) each; called before the episodes that follow begin."""
         ...
 
     def act(self, observation: Mapping[str, np.ndarray], asked: np.ndarray) -> np.ndarray:

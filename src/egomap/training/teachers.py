@@ -44,8 +44,8 @@ class ExplorerTeacher:
         self._player.begin(index, self._env.worlds[episode.layout], episode)
 
     def hear(self, actions: np.ndarray, rewards: np.ndarray) -> None:
-        """Be told what the learner did, and what it brought."""
-        self._player.took(actions)
+        """Be told what was done and what it brought."""
+        self._player.watch(actions)
         self._player.hear(rewards)
 
     def act(self, observation: Mapping[str, np.ndarray], asked: np.ndarray) -> np.ndarray:

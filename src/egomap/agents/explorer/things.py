@@ -134,10 +134,28 @@ def spot(
                 belief[m, k] += table[colour, k]
 
 
+@compiled
+def tint(rgb: np.ndarray) -> float:
+    """Median of red less blue over a part of the pixels above the horizon, of a view (3, H, W)."""
+    counts = np.zeros(511, np.int64)  # by the difference, -255 to 255
+    pixels = 0
+    for v in range(0, rgb.shape[1] // 3, 3):
+        for u in range(0, rgb.shape[2], 4):
+            counts[int(rgb[0, v, u]) - int(rgb[2, v, u]) + 255] += 1
+            pixels += 1
+    lower, passed = -1, 0
+    for value in range(511):
+        passed += counts[value]
+        if lower < 0 and passed > (pixels - 1) // 2:
+            lower = value
+        if passed > pixels // 2:
+            return 0.5 * (lower + value) - 255
+    return 0.0
+
+
 def tinted(rgb: np.ndarray) -> bool:
     """Whether the engine has tinted the view (3, H, W), as it does when something is picked up or hurts."""
-    walls = rgb[:, : rgb.shape[1] // 3 : 3, ::4].astype(np.int16)
-    return bool(abs(np.median(walls[0] - walls[2])) >= TINT)
+    return abs(tint(rgb)) >= TINT
 
 
 class Things:

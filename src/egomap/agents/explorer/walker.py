@@ -27,6 +27,7 @@ from egomap.agents.explorer.grid import (
     travel,
     walkable,
 )
+from egomap.agents.jit import compiled
 from egomap.agents.planner import NO_WALLS, OPEN, TURN_OF, Body, Box, Course, Habit, control, move, observed
 from egomap.config import Camera
 
@@ -45,6 +46,46 @@ UNITS_PER_DECISION = 25.0
 TURN_PER_DECISION = math.radians(14.0)
 TURN_BACK = 8.0
 """Decisions that it counts for to turn the other way than in the decision before."""
+
+
+@compiled
+def decisions(
+    cost: np.ndarray,
+    gate: np.ndarray,
+    cells: np.ndarray,
+    side: int,
+    origin: float,
+    x: float,
+    y: float,
+    heading: float,
+    turning: int,
+) -> np.ndarray:
+    """About how many decisions it takes to each of `cells` (flat indices) of a grid with `side` cells a side.
+
+    Args:
+        cost: From `grid.travel`.
+        gate: From `grid.travel`.
+        cells: (K,) where to.
+        side: Cells.
+        origin: Of the grid.
+        x: Of the agent.
+        y: Of the agent.
+        heading: Of the agent.
+        turning: 1, -1 or 0: how it turned in the decision before.
+    """
+    price = np.empty(len(cells), np.float64)
+    for k in range(len(cells)):
+        row, column = gate[cells[k]] // side, gate[cells[k]] % side
+        east = origin + (column + 0.5) * SIDE - x
+        north = origin + (row + 0.5) * SIDE - y
+        off = math.atan2(north, east) - heading
+        off -= math.tau * np.round(off / math.tau)
+        turns = abs(off) / TURN_PER_DECISION
+        # A turn that has begun goes on: otherwise two ways of equal price are looked at in turns, for ever.
+        if off * turning < 0:
+            turns += TURN_BACK
+        price[k] = cost[cells[k]] / COST_PER_UNIT / UNITS_PER_DECISION + turns
+    return price
 
 
 class Ways(NamedTuple):
@@ -119,16 +160,12 @@ class Walker:
 
         `turning` is the turn that has begun already.
         """
-        side = ways.room.shape[0]
-        gate_row, gate_column = np.divmod(ways.gate[cells], side)
-        east = self.grid.origin + (gate_column + 0.5) * SIDE - self.body.x
-        north = self.grid.origin + (gate_row + 0.5) * SIDE - self.body.y
-        off = np.arctan2(north, east) - self.body.heading
-        off -= math.tau * np.round(off / math.tau)
-        turns = np.abs(off) / TURN_PER_DECISION
-        # A turn that has begun goes on: otherwise two ways of equal price are looked at in turns, for ever.
-        turns += TURN_BACK * (off * turning < 0)
-        return ways.cost[cells] / COST_PER_UNIT / UNITS_PER_DECISION + turns
+        return decisions(
+            ways.cost, ways.gate, cells, ways.room.shape[0], self.grid.origin, *self._stance(), turning
+        )
+
+    def _stance(self) -> tuple[float, float, float]:
+        return self.body.x, self.body.y, self.body.heading
 
     def step_to(self, ways: Ways, target: int, forbidden: tuple[Box, ...] = ()) -> int:
         """Take the action that leads along the way to cell `target` (flat index)."""
