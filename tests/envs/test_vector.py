@@ -78,9 +78,13 @@ def test_make_vec_gives_the_threaded_environment(name: str, sets: Sets) -> None:
             "depth": (2, 64, 112),
             "pose": (2, 3),
             "ego_motion": (2, 3),
+            "reward": (2,),
         }
         assert info["layout"].shape == (2,) and info["_layout"].all()
+        np.testing.assert_array_equal(observation["reward"], 0.0)
         observation, rewards, terminated, truncated, info = env.step(env.action_space.sample())
+        assert not (terminated | truncated).any()
+        np.testing.assert_allclose(observation["reward"], rewards, rtol=1e-6)
         assert env.observation_space.contains(observation)
         np.testing.assert_allclose(rewards, -0.0004)
         assert (rewards.dtype, terminated.dtype, truncated.dtype) == (np.float64, bool, bool)
@@ -115,9 +119,7 @@ def plain_loop(
     stream = ShuffledEpisodes(len(env.worlds), seed)
     simulators = [Simulator(env.worlds, env.settings) for _ in range(env.num_envs)]
     arrays = [observation_arrays() for _ in simulators]
-    rows = [
-        ObservationRow(np.moveaxis(a["rgb"], 0, -1), a["depth"], a["pose"], a["ego_motion"]) for a in arrays
-    ]
+    rows = [ObservationRow(**{**a, "rgb": np.moveaxis(a["rgb"], 0, -1)}) for a in arrays]
     try:
         for simulator, place in zip(simulators, rows, strict=True):
             simulator.reset(stream.next(), place)

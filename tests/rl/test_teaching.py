@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from egomap.agents import build_agent
+from egomap.agents.explorer.walker import TEACHING
 from egomap.agents.heads import log_prob
 from egomap.config import AgentConfig, Task
 from egomap.envs import DoomVectorEnv
@@ -43,7 +44,7 @@ class Replay:
     """An `ExplorerPlayer` that is shown recorded rollouts, one after the other."""
 
     def __init__(self, env: DoomVectorEnv) -> None:
-        self.player = ExplorerPlayer(ENVS, env.camera, frame_skip=env.settings.frame_skip)
+        self.player = ExplorerPlayer(ENVS, env.camera, frame_skip=env.settings.frame_skip, habit=TEACHING)
         self.world: World = env.worlds[0]  # one task, so one set of rules
         self.episode = env.episode(0)
 
