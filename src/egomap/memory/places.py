@@ -239,8 +239,8 @@ class Places(nn.Module):
         """The planes (B, 2, size, size) of the ways, and the agent's distances (B, 2), in steps, -1 without a way.
 
         A cell can be walked on if it was visited, or is free and not blocked; the frontier are those beside two or
-        more cells of which nothing is known, and beside another such cell. A step leads to one of four neighbours. Where the agent's cell has no
-        way, the nearest distance within two cells stands for it.
+        more cells of which nothing is known, and beside another such cell. A step leads to one of four neighbours.
+        Where the agent's cell has no way, the nearest distance within two cells stands for it.
 
         Args:
             state: After the latest observation, (B, ...).
