@@ -464,7 +464,7 @@ class LearnerSettings:
     """Side of the coverage bonus's cells in map units, above 0."""
     imitation_weight: float = later(1.0)
     """Weight of the imitation term at the start: the cross-entropy of what the teacher would do (--imitate)."""
-    imitation_decay: float = later(0.5)
+    imitation_decay: float = later(0.8)
     """Share of the budget over which that weight falls linearly to 0; 0: it does not fall."""
     teacher_share: float = later(0.25)
     """Share of the environments in which the teacher acts at the start; it falls linearly to 0 over half of

@@ -50,7 +50,7 @@ FULL = replace(
     agent=replace(FAST.agent, kind="egomap+", use_reward=True),
     scenario=ScenarioConfig(task="find-return", size=9),
     curriculum=(5, 7, 9),
-    budget=800_000,
+    budget=1_000_000,
 )
 """A memory that is used, at the paper's size: EgoMap+ on growing mazes, by reward or with `--imitate explorer`."""
 
