@@ -106,6 +106,48 @@ def test_home_is_where_the_episode_began() -> None:
     assert at_home.abs().max() == 0
 
 
+def test_the_way_home_is_counted_along_the_trail() -> None:
+    places = narrow(fade=2.0)
+    trail = [(-80.0 + 32.0 * i, 16.0, 0.0) for i in range(5)]  # row 3, columns 1 to 5
+    planes, own = places.ways(seen(places, math.nan, *trail), torch.tensor([3 * 8 + 5]))
+    assert own[0].tolist() == [4.0, 0.0]  # four steps home; beside the unknown already
+    torch.testing.assert_close(planes[0, 0, 3, 1:6], torch.tensor([4.0, 3.0, 2.0, 1.0, 0.0]) / 8)
+    assert planes[0, 0].count_nonzero() == 4 and not planes[0, 1].any()
+
+
+def room(*, wall: bool) -> PlaceState:
+    """Free cells but for two unknown columns in the east; with a wall in column 3 that has a gap in row 0."""
+    state = narrow().initial_state(1)
+    free, blocked = torch.ones(8, 8, dtype=torch.bool), torch.zeros(8, 8, dtype=torch.bool)
+    free[:, 6:] = False
+    blocked[1:, 3] = wall
+    outside = torch.zeros(1, dtype=torch.bool)
+    return state._replace(
+        free=torch.cat((free.flatten(), outside))[None], blocked=torch.cat((blocked.flatten(), outside))[None]
+    )
+
+
+@pytest.mark.parametrize(("wall", "steps"), [(False, 4), (True, 7)])
+def test_the_way_to_the_frontier_goes_around_walls(wall: bool, steps: int) -> None:
+    planes, own = narrow().ways(room(wall=wall), torch.tensor([3 * 8 + 1]))  # from row 3, column 1
+    assert own[0, 1] == steps
+    outward = planes[0, 1]
+    assert outward[3, 1] == 0 and outward[0, 5] == min(steps / 8, 1.0)
+    assert not outward[:, 6:].any()
+    assert bool(outward[4, 3]) == (not wall)
+
+
+def test_without_a_way_the_nearest_cell_stands_for_the_agents_own() -> None:
+    state = room(wall=True)
+    _, own = narrow().ways(state, torch.tensor([3 * 8 + 3]))  # in the wall
+    assert own[0, 1] == 0  # column 5 is two cells away
+    state.free[:] = False
+    _, own = narrow().ways(state, torch.tensor([3 * 8 + 3]))
+    assert own[0, 1] == -1
+    _, own = narrow().ways(room(wall=False), torch.tensor([64]))  # outside of the grid
+    assert own[0].tolist() == [-1.0, -1.0]
+
+
 def walk(steps: int, envs: int, seed: int) -> tuple[MemoryInputs, Tensor]:
     """Inputs of random walks (steps, envs, ...), and where their episodes start."""
     generator = torch.Generator().manual_seed(seed)
