@@ -134,14 +134,15 @@ def test_perception_and_the_reads_of_a_map_have_rates_of_their_own(env: DoomVect
     before = {name: parameter.detach().clone() for name, parameter in agent.named_parameters()}
     for parameter in agent.parameters():
         parameter.grad = torch.ones_like(parameter)
+    reads = ("global_read", "context_read")
     optimizer.step()  # Adam's first step is as long as the rate, whatever the gradient
     for name, parameter in agent.named_parameters():
-        rate = 1e-4 if "read" in name else 5e-4 if "perception" in name else 1e-3
+        rate = 1e-4 if any(read in name for read in reads) else 5e-4 if "perception" in name else 1e-3
         torch.testing.assert_close(
             before[name] - parameter, torch.full_like(parameter, rate), rtol=0.01, atol=1e-6
         )
-    known = {name for name in before if "read" in name}
-    assert bool(known) == (kind in ("egomap", "neural-map"))
+    known = {name for name in before if any(read in name for read in reads)}
+    assert bool(known) == (kind in ("egomap", "neural-map", "egomap+"))
     assert len(make_optimizer(agent, LearnerSettings()).param_groups) == 1
 
 
