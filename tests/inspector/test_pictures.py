@@ -78,7 +78,7 @@ def test_a_frame_shows_the_pictures_of_its_decision(recorded: Recorder) -> None:
         left, top, width, height = frame.VIEW
         view = picture[top + 2 : top + height : 4, left + 2 : left + width : 4]
         assert np.array_equal(view, recording.rgb[t])
-        left, top, width, _ = frame.MAP
+        left, top, width, _ = frame.MEMORY[0][0]
         cell = width / track.size
         for row, column in ((1, 2), (track.size - 2, 3)):
             got = picture[int(top + (row + 0.5) * cell), int(left + (column + 0.5) * cell)]

@@ -14,6 +14,7 @@ import numpy as np
 from egomap.config import require
 from egomap.inspector.components import Basis, colours
 from egomap.inspector.events import events
+from egomap.inspector.floor_plan import LIGHT, floor_plan
 from egomap.inspector.recording import ACTIONS, MapTrack, Recording
 from egomap.scenarios.sheet import draw_layout
 
@@ -63,6 +64,8 @@ def figure(recording: Recording, basis: Basis | None, steps: list[int], kind: st
         titles += ["map"] if track.attention is None else ["map", "attention"]
     else:
         titles += ["depth"]
+    if recording.planes is not None:
+        titles += ["places"]
     if recording.layout is not None:
         titles += ["from above"]
     widths = [1.75 if title in ("view", "depth") else 1.0 for title in titles]
@@ -115,6 +118,11 @@ def _draw(ax: Axes, title: str, recording: Recording, basis: Basis | None, step:
     elif title == "from above":
         _draw_above(ax, recording, step)
         return
+    elif title == "places" and recording.planes is not None:
+        planes = recording.planes
+        side = float(planes.size)
+        ax.imshow(floor_plan(planes.at(step), LIGHT), interpolation="nearest", extent=(0.0, side, 0.0, side))
+        _mark_agent(ax, side / 2)
     elif track is not None and basis is not None:
         _draw_cells(ax, title, track, basis, recording.pose[step], step)
     ax.set(xticks=[], yticks=[])
@@ -139,15 +147,7 @@ def _draw_cells(ax: Axes, title: str, track: MapTrack, basis: Basis, pose: np.nd
         )  # fmt: skip
     if track.frame == "ego":
         middle = track.size / 2
-        ax.plot(
-            middle,
-            middle,
-            marker="^",
-            markersize=4,
-            color=AGENT,
-            markeredgecolor="white",
-            markeredgewidth=0.4,
-        )
+        _mark_agent(ax, middle)
         if title == "attention" and track.position is not None:
             right, ahead = track.position[step] * middle
             ax.annotate(
@@ -162,6 +162,13 @@ def _draw_cells(ax: Axes, title: str, track: MapTrack, basis: Basis, pose: np.nd
         ax.plot([track.size] * 2, extent[:2], color="white", lw=0.8)
         ax.plot(extent[:2], [track.size] * 2, color="white", lw=0.8)
         ax.set(xlim=extent[:2], ylim=extent[:2])
+
+
+def _mark_agent(ax: Axes, middle: float) -> None:
+    """In the middle, facing up."""
+    ax.plot(
+        middle, middle, marker="^", markersize=4, color=AGENT, markeredgecolor="white", markeredgewidth=0.4
+    )
 
 
 def sheet(tiles: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ import numpy as np
 
 from egomap.inspector.events import Event
 from egomap.inspector.figure import sheet
+from egomap.inspector.floor_plan import DARK, floor_plan
 from egomap.inspector.recording import ACTIONS
 from egomap.scenarios.layout import Layout
 from egomap.scenarios.planner import wall_boxes
@@ -35,8 +36,11 @@ EMPTY = (39, 45, 53)
 
 VIEW = (24, 78, 448, 256)
 DEPTH = (24, 372, 448, 256)
-MAP = (496, 78, 266, 266)
-ATTENTION = (496, 378, 266, 266)
+MEMORY = (
+    ((496, 78, 266, 266), (496, 378, 266, 266)),
+    ((496, 78, 172, 172), (496, 276, 172, 172), (496, 474, 172, 172)),
+)
+"""Boxes of up to two panels of the memory, and of three."""
 ABOVE = (786, 78, 470, 404)
 
 
@@ -64,6 +68,8 @@ class Moment(NamedTuple):
     known: np.ndarray | None = None
     attention: np.ndarray | None = None
     position: np.ndarray | None = None
+    planes: np.ndarray | None = None
+    """(planes, window, window) values of the places."""
     decision: int = 0
     decisions: int | None = None
     """In all, if that is known."""
@@ -83,21 +89,42 @@ def paint(moment: Moment) -> Image:
     _label(draw, DEPTH, "depth: bright is near")
     _paste(picture, _depth_picture(moment.depth, moment.farthest), DEPTH)
     above = ABOVE
-    if moment.colours is not None and moment.known is not None:
-        _label(draw, MAP, "memory map: principal components")
-        cells = np.where(moment.known[..., None], moment.colours, np.array(EMPTY, np.uint8))
-        _paste(picture, sheet(cells), MAP)
-        if moment.attention is not None:
-            _label(draw, ATTENTION, f"attention: at most {100 * moment.attention.max():.2f} % in a cell")
-            _paste(picture, _heat(sheet(moment.attention[..., None])[..., 0]), ATTENTION)
-        _marks(draw, moment)
-    else:
+    panels = _memory_panels(moment)
+    for panel, box in zip(panels, MEMORY[len(panels) > 2], strict=False):
+        _label(draw, box, panel.label)
+        _paste(picture, panel.pixels, box)
+        _mark(draw, panel, box)
+    if not panels:
         above = (520, 78, 736, 404)
     _label(draw, above, "from above")
     _draw_above(draw, moment, above)
     _draw_decision(draw, moment, above[0])
     _draw_time(draw, moment)
     return picture
+
+
+class _Panel(NamedTuple):
+    """A picture of the memory."""
+
+    label: str
+    pixels: np.ndarray
+    tiles: int = 1
+    position: np.ndarray | None = None
+
+
+def _memory_panels(moment: Moment) -> list[_Panel]:
+    """Map, attention and places, as far as the agent has them."""
+    found = []
+    if moment.colours is not None and moment.known is not None:
+        tiles, arrow = len(moment.colours), moment.position
+        cells = np.where(moment.known[..., None], moment.colours, np.array(EMPTY, np.uint8))
+        found.append(_Panel("memory map: principal components", sheet(cells), tiles, arrow))
+        if moment.attention is not None:
+            label = f"attention: at most {100 * moment.attention.max():.2f} % in a cell"
+            found.append(_Panel(label, _heat(sheet(moment.attention[..., None])[..., 0]), tiles, arrow))
+    if moment.planes is not None:
+        found.append(_Panel("places: floor, walls, trail", floor_plan(moment.planes, DARK)))
+    return found
 
 
 def _draw_decision(draw: ImageDraw, moment: Moment, left: int) -> None:
@@ -141,21 +168,18 @@ def _draw_time(draw: ImageDraw, moment: Moment) -> None:
     draw.text((1256, y - 6), f"{moment.decision}{of}", INK, _font(14, bold=True), anchor="ra")
 
 
-def _marks(draw: ImageDraw, moment: Moment) -> None:
-    """The agent in the middle of an ego map and the arrow to what it reads."""
-    assert moment.colours is not None
-    if len(moment.colours) > 1:
-        for left, top, width, height in (MAP, ATTENTION):
-            draw.line((left + width / 2, top, left + width / 2, top + height), PAPER, 3)
-            draw.line((left, top + height / 2, left + width, top + height / 2), PAPER, 3)
+def _mark(draw: ImageDraw, panel: _Panel, box: tuple[int, int, int, int]) -> None:
+    """The agent in the middle and the arrow to what it reads; or the seams between several tiles."""
+    left, top, width, height = box
+    x, y = left + width / 2, top + height / 2
+    if panel.tiles > 1:
+        draw.line((x, top, x, top + height), PAPER, 3)
+        draw.line((left, y, left + width, y), PAPER, 3)
         return
-    boxes = [MAP] if moment.attention is None else [MAP, ATTENTION]
-    for left, top, width, height in boxes:
-        x, y = left + width / 2, top + height / 2
-        _wedge(draw, x, y, math.pi / 2, 8)
-        if moment.position is not None:
-            right, ahead = (float(value) for value in moment.position)
-            _arrow(draw, (x, y), (x + right * width / 2, y - ahead * height / 2), "#ffffff")
+    _wedge(draw, x, y, math.pi / 2, 8)
+    if panel.position is not None:
+        right, ahead = (float(value) for value in panel.position)
+        _arrow(draw, (x, y), (x + right * width / 2, y - ahead * height / 2), "#ffffff")
 
 
 def _draw_above(draw: ImageDraw, moment: Moment, box: tuple[int, int, int, int]) -> None:

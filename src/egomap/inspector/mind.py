@@ -13,12 +13,9 @@ import numpy as np
 import torch
 
 from egomap.agents.agent import Agent
-from egomap.inspector.recording import MapTrack, MindTrack, Recording
-from egomap.memory.egomap import EgoMapMemory
-from egomap.memory.neural_map import HEADINGS, NeuralMapMemory
+from egomap.inspector.recording import MapTrack, MindTrack, PlanesTrack, Recording, levels_of
 from egomap.memory.protocol import MemoryTrace
-
-HEADING_NAMES = ("facing east", "facing north", "facing west", "facing south")
+from egomap.memory.shown import shown
 
 
 class Thought(NamedTuple):
@@ -33,13 +30,14 @@ class Thought(NamedTuple):
     attention: np.ndarray | None = None
     position: np.ndarray | None = None
     beta: float | None = None
+    planes: np.ndarray | None = None
 
 
 class Mind:
     """Follows one episode after the other; call `begin` before each."""
 
     def __init__(self, agent: Agent) -> None:
-        self._agent = agent
+        self._agent, self._shown = agent, shown(agent.memory)
         self._state = agent.initial_state(1)
         self._start = True
         self._visited = np.zeros(0, bool)
@@ -63,11 +61,13 @@ class Mind:
             output=trace["output"][0].numpy().copy(),
             hidden=_row(trace, "hidden"),
         )
-        if isinstance(self._agent.memory, EgoMapMemory):
-            return _with_ego_map(thought, trace)
-        if isinstance(self._agent.memory, NeuralMapMemory):
-            return self._with_neural_map(thought, trace)
-        return thought
+        if self._shown.planes is not None:
+            thought = thought._replace(planes=_row(trace, "place_near"))
+        found = self._shown.map
+        if found is None:
+            return thought
+        add = {"ego": _with_ego_map, "world": self._with_world_map}
+        return add[found.frame](thought, trace)
 
     def watch(self, recording: Recording) -> MindTrack:
         """What it would have thought in an episode that somebody else played."""
@@ -84,28 +84,29 @@ class Mind:
 
         probabilities, value, output = stack("probabilities"), stack("value"), stack("output")
         assert probabilities is not None and value is not None and output is not None
-        return MindTrack(probabilities, value, stack("hidden"), output, self._map_track(stack))
+        tracks = self._map_track(stack), self._planes_track(stack)
+        return MindTrack(probabilities, value, stack("hidden"), output, *tracks)
 
     def _map_track(self, stack: Callable[..., Any]) -> MapTrack | None:
-        memory = self._agent.memory
+        found = self._shown.map
+        if found is None:
+            return None
         parts = (stack("attention"), stack("position"), stack("beta"))
-        if isinstance(memory, EgoMapMemory):
-            extent = memory.settings.extent
-            return MapTrack("ego", extent, ("",), stack("features"), stack("known", bool), *parts)
-        if isinstance(memory, NeuralMapMemory):
-            tiles = HEADING_NAMES
-            return MapTrack("world", memory.extent, tiles, stack("features"), stack("known", bool), *parts)
-        return None
+        return MapTrack(*found, stack("features"), stack("known", bool), *parts)
 
-    def _with_neural_map(self, thought: Thought, trace: MemoryTrace) -> Thought:
-        features = trace["map_world"][0].numpy().copy()  # (headings, C, size, size)
-        size = features.shape[-1]
+    def _planes_track(self, stack: Callable[..., Any]) -> PlanesTrack | None:
+        found = self._shown.planes
+        return None if found is None else PlanesTrack(*found, levels_of(stack("planes"), found.signed))
+
+    def _with_world_map(self, thought: Thought, trace: MemoryTrace) -> Thought:
+        features = trace["map_world"][0].numpy().copy()  # (tiles, C, size, size)
+        tiles, _, size, _ = features.shape
         if not len(self._visited):
-            self._visited = np.zeros((size * size, HEADINGS), bool)
+            self._visited = np.zeros((size * size, tiles), bool)
         self._visited.flat[int(trace["row"][0])] = True
         return thought._replace(
             features=features,
-            known=self._visited.T.reshape(HEADINGS, size, size).copy(),
+            known=self._visited.T.reshape(tiles, size, size).copy(),
             attention=trace["attention"][0].numpy().copy(),
         )
 

@@ -104,6 +104,17 @@
   };
   const attentionColour = (index) => attentionColours[arrays.attention[now * tiles * S * S + index] >> 8];
   const marks = {};
+  /* Rings for start and goals, one on each of so many tiles. */
+  const makeSpots = (svg, count, width) => {
+    const spot = (colour, kind) => Array.from({ length: count }, () => {
+      const g = make(svg, "g", { class: `spot ${kind}`, visibility: "hidden" });
+      for (const part of ["halo", "ring"]) make(g, "circle", { r: width * 0.026, class: part });
+      if (colour) g.lastChild.setAttribute("stroke", colour);
+      return g;
+    });
+    return [...(data.start ? [{ place: data.start, all: spot("", "from") }] : []),
+      ...data.goals.map((goal, goalIndex) => ({ place: goal.place, goalIndex, all: spot(goal.colour, "aim") }))];
+  };
   if (map) {
     const boxes = attended ? ["map", "attention"] : ["map"];
     for (const name of boxes) {
@@ -116,15 +127,8 @@
         map.tiles.forEach((text, i) => make(svg, "text", {
           x: (i % 2) * S + 0.6, y: Math.floor(i / 2) * S + 1.7, class: "tile" }, text));
       }
-      const spot = (colour, kind) => Array.from({ length: tiles }, () => {
-        const g = make(svg, "g", { class: `spot ${kind}`, visibility: "hidden" });
-        for (const part of ["halo", "ring"]) make(g, "circle", { r: side * 0.026, class: part });
-        if (colour) g.lastChild.setAttribute("stroke", colour);
-        return g;
-      });
       marks[name] = {
-        spots: [...(data.start ? [{ place: data.start, all: spot("", "from") }] : []),
-          ...data.goals.map((goal, goalIndex) => ({ place: goal.place, goalIndex, all: spot(goal.colour, "aim") }))],
+        spots: makeSpots(svg, tiles, side),
         arrow: arrow ? make(svg, "path", { class: "arrow" }) : null,
         agents: Array.from({ length: across * across }, () => make(svg, "path", { class: "agent" })),
         cell: make(svg, "rect", { class: "cell", width: 1, height: 1, visibility: "hidden" }),
@@ -150,20 +154,20 @@
     return `M${x} ${y}L${tx} ${ty}M${tx - ux - uy * 0.6} ${ty - uy + ux * 0.6}L${tx} ${ty}L${tx - ux + uy * 0.6} ${ty - uy - ux * 0.6}`;
   };
   /* Where a place of the world truly is on a tile, in cells, and whether it had to be moved to the tile's edge. */
-  const spotAt = ([x, y]) => {
+  const spotAt = ([x, y], { frame, extent, size, across }) => {
     let [right, ahead] = [x, y];
-    if (map.frame === "ego") {
+    if (frame === "ego") {
       const [px, py, phi] = data.pose[now], [dx, dy] = [x - px, y - py];
       [right, ahead] = [dx * Math.sin(phi) - dy * Math.cos(phi), dx * Math.cos(phi) + dy * Math.sin(phi)];
     }
-    const shares = [right / map.extent, -ahead / map.extent], far = 2 * Math.max(...shares.map(Math.abs));
+    const shares = [right / extent, -ahead / extent], far = 2 * Math.max(...shares.map(Math.abs));
     const rim = 1 - 0.05 * across, pull = far > 1 ? rim / far : 1;
-    return [...shares.map((share) => (share * pull + 0.5) * S), far > 1];
+    return [...shares.map((share) => (share * pull + 0.5) * size), far > 1];
   };
-  const showSpots = (spots) => spots.forEach(({ place, goalIndex, all }) => {
-    const [x, y, outside] = spotAt(place);
+  const showSpots = (spots, sheet) => spots.forEach(({ place, goalIndex, all }) => {
+    const [x, y, outside] = spotAt(place, sheet), { size, across } = sheet;
     all.forEach((g, tile) => {
-      g.setAttribute("transform", `translate(${x + (tile % across) * S} ${y + Math.floor(tile / across) * S}) scale(${outside ? 0.55 : 1})`);
+      g.setAttribute("transform", `translate(${x + (tile % across) * size} ${y + Math.floor(tile / across) * size}) scale(${outside ? 0.55 : 1})`);
       g.setAttribute("visibility", "visible");
       g.classList.toggle("outside", outside);
       g.classList.toggle("done", goalIndex !== undefined && Boolean(arrays.reached[now * data.goals.length + goalIndex]));
@@ -176,7 +180,7 @@
     for (const name of Object.keys(marks)) {
       paint($(name), side, side, (i) => colours[name](indexOf(i % side, Math.floor(i / side))));
       const found = marks[name];
-      showSpots(found.spots);
+      showSpots(found.spots, { ...map, across });
       const [x, y, phi] = (data.believed || data.pose)[now];
       found.agents.forEach((agent, i) => {
         const place = map.frame === "ego" ? [S / 2, S / 2, 0]
@@ -294,10 +298,9 @@
   /* ---- the recurrent state of agents without a map ---- */
   const units = arrays.hidden ? data.arrays.hidden.shape[1] : 0, columns = units ? Math.ceil(Math.sqrt(units * 2)) : 0;
   const rows = units ? Math.ceil(units / columns) : 0;
-  const diverging = (share) => { /* -1 blue, 0 pale, 1 orange */
-    const end = share < 0 ? [40, 96, 178] : [214, 96, 30], part = Math.abs(share);
-    return [0, 1, 2].map((k) => Math.round(238 + (end[k] - 238) * part));
-  };
+  const mixed = (from, to, part) => from.map((value, k) => Math.round(value + (to[k] - value) * part));
+  const LESS = [40, 96, 178], MORE = [214, 96, 30];
+  const diverging = (share) => mixed([238, 238, 238], share < 0 ? LESS : MORE, Math.abs(share)); /* -1 to 1 */
   if (units) {
     $("panel-hidden").hidden = false;
     $("hidden").width = columns;
@@ -306,6 +309,82 @@
   }
   const showHidden = () => units && paint($("hidden"), columns, rows, (i) => i < units
     ? [...diverging(arrays.hidden[now * units + i] / 127), 255] : [0, 0, 0, 0]);
+
+  /* ---- the planes of the places ---- */
+  const planes = data.planes, P = planes ? planes.size : 0;
+  const valueAt = (name, i) => {
+    const k = planes.names.indexOf(name);
+    const level = arrays.planes[(now * planes.names.length + k) * P * P + i];
+    return planes.signed[k] ? (level - 128) / 127 : level / 255;
+  };
+  const themed = (...names) => {
+    const style = getComputedStyle(document.documentElement);
+    return names.map((name) => style.getPropertyValue(name).match(/[0-9a-f]{2}/gi).map((pair) => parseInt(pair, 16)));
+  };
+  const WAYS = { homeward: "to the start", outward: "to the unseen" };
+  const nearness = (floor, share) => mixed(floor, share < 0 ? LESS : MORE, Math.abs(share) * 0.85);
+  let drawn = "trail", placeSpots = [];
+  const showPlaces = () => {
+    if (!planes) return;
+    const [free, wall, recent, old] = themed("--open", "--wall", "--way", "--old");
+    paint($("places"), P, P, (i) => {
+      const [open, blocked, late, early] = ["free", "blocked", "recent", "old"].map((name) => valueAt(name, i));
+      let colour = mixed(free, wall, blocked);
+      let shown = Math.max(open, blocked);
+      if (drawn === "trail") {
+        colour = mixed(mixed(colour, old, early), recent, late);
+        shown = Math.max(shown, early, late);
+      } else {
+        colour = nearness(colour, valueAt(drawn, i));
+      }
+      return [...colour, Math.round(255 * shown)];
+    });
+    showSpots(placeSpots, { frame: "ego", extent: planes.extent, size: P, across: 1 });
+  };
+  const explainPlaces = () => {
+    const key = $("places-key"), way = WAYS[drawn], [free] = themed("--open");
+    const entry = (name, text) => {
+      const box = make(key, "span", { class: "entry" });
+      make(box, "i", { class: `swatch ${name}` });
+      make(box, "span", {}, text);
+    };
+    key.textContent = "";
+    entry("open", "free");
+    entry("closed", "wall");
+    if (way) {
+      make(key, "span", { class: "from-here" }, "farther");
+      const bar = make(key, "i", { class: "scale", id: "places-scale" });
+      scale(bar.id, (i) => nearness(free, i / 127.5 - 1));
+      make(key, "span", {}, "nearer");
+    } else {
+      entry("late", "just walked");
+      entry("early", "long ago");
+    }
+    $("why-places").textContent = way ? `How much nearer each place is ${way} than the agent, by known ways.`
+      : "What it saw free or blocked, and where it walked; striped: unseen.";
+  };
+  const drawPlaces = () => { if (planes) { explainPlaces(); showPlaces(); } }; /* anew: other colours, or another plane */
+  if (planes) {
+    $("panel-places").hidden = false;
+    $("panels").classList.add("with-places");
+    $("places").width = $("places").height = P;
+    const svg = $("places-marks");
+    svg.setAttribute("viewBox", `0 0 ${P} ${P}`);
+    placeSpots = makeSpots(svg, 1, P);
+    make(svg, "path", { class: "agent", d: wedge(0.9), transform: `translate(${P / 2} ${P / 2})` });
+    for (const name of Object.keys(WAYS).filter((way) => planes.names.includes(way))) {
+      const label = make($("drawn"), "label");
+      make(label, "input", { type: "radio", name: "drawn", value: name });
+      make(label, "span", {}, name);
+    }
+    $("drawn").hidden = $("drawn").children.length < 2;
+    for (const radio of $("drawn").querySelectorAll("input")) {
+      radio.addEventListener("change", () => { drawn = radio.value; drawPlaces(); });
+    }
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawPlaces);
+    $("why-hidden").textContent = "What it remembers beside the places: the units of its recurrent layer.";
+    explainPlaces();
+  }
 
   /* ---- the decision ---- */
   const bars = data.actions.map((action) => {
@@ -458,7 +537,7 @@
   })();
   const show = (decision) => {
     now = clamp(Math.round(decision) || 0, 0, T - 1);
-    showViews(); showMaps(); showHidden(); showAbove(); showDecision();
+    showViews(); showMaps(); showPlaces(); showHidden(); showAbove(); showDecision();
     const here = data.events.filter((event) => event.decision === now);
     scrubber.value = now;
     scrubber.style.setProperty("--done", now / Math.max(T - 1, 1));
@@ -516,6 +595,7 @@
     const dark = matchMedia("(prefers-color-scheme: dark)").matches;
     const current = document.documentElement.dataset.theme || (dark ? "dark" : "light");
     document.documentElement.dataset.theme = current === "dark" ? "light" : "dark";
+    drawPlaces();
   };
   $("theme").addEventListener("click", theme);
   document.addEventListener("keydown", (event) => {

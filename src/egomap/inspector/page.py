@@ -21,7 +21,7 @@ from egomap import __version__
 from egomap.inspector.components import Basis, colours
 from egomap.inspector.events import events, goals_reached
 from egomap.inspector.pictures import STRIP, fitting_strips, packed
-from egomap.inspector.recording import ACTIONS, MapTrack, Recording
+from egomap.inspector.recording import ACTIONS, MapTrack, PlanesTrack, Recording
 from egomap.inspector.surroundings import GOAL_RADIUS, SAMPLES, WALL_SHARE, standing
 from egomap.scenarios.planner import wall_boxes
 from egomap.scenarios.tasks import FAMILIES, goal_looks, player_start
@@ -41,6 +41,7 @@ def page(recording: Recording, basis: Basis | None, *, most_bytes: int = MOST_BY
     data = {
         **_facts(recording),
         "map": _map_facts(recording.map, basis),
+        "planes": _plane_facts(recording.planes),
         "arrays": {name: about for name, (about, _) in blobs.items()},
         "strip": STRIP,
         "lossless": quality is None,
@@ -149,6 +150,12 @@ def _map_facts(track: MapTrack | None, basis: Basis | None) -> dict[str, Any] | 
     }
 
 
+def _plane_facts(track: PlanesTrack | None) -> dict[str, Any] | None:
+    if track is None:
+        return None
+    return {"names": track.names, "signed": track.signed, "extent": track.extent, "size": track.size}
+
+
 def _arrays(recording: Recording, basis: Basis | None) -> dict[str, np.ndarray]:
     """What is too large for JSON."""
     levels, index = np.unique(recording.depth, return_inverse=True)
@@ -166,6 +173,8 @@ def _arrays(recording: Recording, basis: Basis | None) -> dict[str, np.ndarray]:
         arrays["reached"] = reached.astype(np.uint8)
         arrays["standing"] = standing(recording.layout, reached).astype(np.uint8)
     mind, track = recording.mind, recording.map
+    if recording.planes is not None:
+        arrays["planes"] = recording.planes.levels
     if mind is not None and recording.lesions:
         told, intact = recording.lesions, mind.probabilities
         arrays["lesioned"] = np.stack([each.probabilities for each in told])

@@ -187,6 +187,7 @@ class LiveView:
                 known=None if thought is None else thought.known,
                 attention=None if thought is None else thought.attention,
                 position=None if thought is None else thought.position,
+                planes=None if thought is None else thought.planes,
                 decision=len(self._way) - 1,
                 decisions=self._most,
             )

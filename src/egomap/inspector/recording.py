@@ -7,7 +7,7 @@ north. Places are world map units, x east, y north.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -54,6 +54,45 @@ class MapTrack(NamedTuple):
         return np.linalg.norm(self.features, axis=2)
 
 
+class PlanesTrack(NamedTuple):
+    """Planes of given meaning around the agent over the episode; the agent is in the centre and faces up."""
+
+    names: tuple[str, ...]
+    signed: tuple[bool, ...]
+    """By plane: whether it is from -1 to 1, not from 0 to 1."""
+    extent: float
+    """Side of the square that a plane covers, in map units."""
+    levels: np.ndarray
+    """(T, planes, window, window) uint8, see `levels_of`."""
+
+    def at(self, decision: int) -> np.ndarray:
+        """(planes, window, window) float32: what the levels of a decision stand for."""
+        return values_of(self.levels[decision], self.signed)
+
+    @property
+    def size(self) -> int:
+        """Cells along each side."""
+        return self.levels.shape[-1]
+
+
+def levels_of(planes: np.ndarray, signed: Sequence[bool]) -> np.ndarray:
+    """Planes (..., planes, window, window) as uint8: 0 to 255 for 0 to 1; 1 to 255 for -1 to 1, so that 128 is 0."""
+    zero, one = _scale(signed)
+    return np.clip(np.round(planes * one + zero), 0, 255).astype(np.uint8)
+
+
+def values_of(levels: np.ndarray, signed: Sequence[bool]) -> np.ndarray:
+    """The planes, float32, that `levels_of` made levels of, to within half a level."""
+    zero, one = _scale(signed)
+    return (levels - zero) / one
+
+
+def _scale(signed: Sequence[bool]) -> tuple[np.ndarray, np.ndarray]:
+    """The level of 0, and how many levels are 1, by plane, (planes, 1, 1) each."""
+    each = np.array(signed)[:, None, None]
+    return np.where(each, np.float32(128), np.float32(0)), np.where(each, np.float32(127), np.float32(255))
+
+
 class MindTrack(NamedTuple):
     """What a network thought over the episode."""
 
@@ -66,6 +105,7 @@ class MindTrack(NamedTuple):
     output: np.ndarray
     """(T, O) what the heads read."""
     map: MapTrack | None
+    planes: PlanesTrack | None = None
 
 
 class LesionTrack(NamedTuple):
@@ -138,6 +178,11 @@ class Recording:
     def map(self) -> MapTrack | None:
         """The map of the agent, if it has one."""
         return None if self.mind is None else self.mind.map
+
+    @property
+    def planes(self) -> PlanesTrack | None:
+        """The planes of given meaning, if the agent has them."""
+        return None if self.mind is None else self.mind.planes
 
     @property
     def total_reward(self) -> float:

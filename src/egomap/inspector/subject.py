@@ -16,9 +16,7 @@ from egomap.envs.doom import find_worlds
 from egomap.envs.rendering import render_mode
 from egomap.envs.worlds import Worlds
 from egomap.inspector.options import SubjectOptions
-from egomap.memory.egomap import EgoMapMemory
-from egomap.memory.floors import FrameStackMemory
-from egomap.memory.neural_map import NeuralMapMemory
+from egomap.memory.shown import shown
 from egomap.training.run import load_agent, worlds_of
 
 
@@ -55,7 +53,7 @@ def find_subject(options: SubjectOptions, *, nobody: bool = False) -> Subject:
     if kind is None or kind == "random" or kind == "planner":
         return Subject(None, kind or "", kind, worlds, settings, {})
     agent = untrained(AgentConfig(kind=kind), settings, worlds.extent, options.seed)
-    return Subject(agent, f"{kind}, untrained", None, worlds, settings, _about_memory(agent))
+    return Subject(agent, f"{kind}, untrained", None, worlds, settings, dict(shown(agent.memory).words))
 
 
 def untrained(config: AgentConfig, settings: EnvSettings, extent: float, seed: int) -> Agent:
@@ -74,7 +72,7 @@ def _of_run(options: SubjectOptions, run: Path) -> Subject:
         "run": run.resolve().name,
         "checkpoint": f"{options.checkpoint}, after {decisions:,} decisions",
         "trained on": f"{config.scenario.task}, {config.scenario.size} × {config.scenario.size} cells",
-        **_about_memory(agent),
+        **shown(agent.memory).words,
         "rendering": config.env.rendering,
     }
     if config.env.ego_motion_noise:
@@ -98,21 +96,3 @@ def _worlds(options: SubjectOptions, trained: ScenarioConfig | None = None) -> W
     if len(options.scenarios) == 1 and Path(options.scenarios[0]).is_dir():
         return find_worlds(task=options.scenario, scenarios=options.scenarios[0], split=options.split)
     return find_worlds(config=options.scenarios)
-
-
-def _about_memory(agent: Agent) -> dict[str, str]:
-    memory = agent.memory
-    if isinstance(memory, EgoMapMemory):
-        size = memory.settings.map_size
-        return {
-            "map": f"{size} × {size} cells of {memory.settings.channels} channels over "
-            f"{memory.settings.extent:g} map units"
-        }
-    if isinstance(memory, NeuralMapMemory):
-        size = memory.map_size
-        return {
-            "map": f"4 maps of {size} × {size} cells, {memory.channels} channels, {memory.extent:g} map units"
-        }
-    if isinstance(memory, FrameStackMemory):
-        return {"memory": f"the latest {memory.stack_size} observations"}
-    return {}

@@ -75,6 +75,7 @@ def moments(recording: Recording, basis: Basis | None) -> Iterator[Moment]:
             known=None if track is None else track.known[t],
             attention=None if track is None or track.attention is None else track.attention[t],
             position=None if track is None or track.position is None else track.position[t],
+            planes=None if recording.planes is None else recording.planes.at(t),
             decision=t,
             decisions=len(recording),
             events=marks,

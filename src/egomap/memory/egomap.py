@@ -49,6 +49,7 @@ from egomap.memory.protocol import (
 from egomap.memory.reads import ContextRead, GlobalRead, orthogonal
 from egomap.memory.recurrent import EGO_MOTION_FEATURES, ego_motion_features
 from egomap.memory.scan import Writes, write_and_read
+from egomap.memory.shown import Shown, ShownMap
 
 KNOWN_PART = 1e-3
 """How much of a cell of the naive map must come from known cells for it to be known; above what rounding adds."""
@@ -177,6 +178,13 @@ class EgoMapMemory(nn.Module):
             "map": Part(state=(0, 1)),
             "hidden": Part(state=(2,)),
         }
+
+    @property
+    def shown(self) -> Shown:
+        """The map, as it is seen from where the agent stands."""
+        size, channels, extent = self.settings.map_size, self.settings.channels, self.settings.extent
+        words = f"{size} × {size} cells of {channels} channels over {extent:g} map units"
+        return Shown(ShownMap("ego", extent), words={"map": words})
 
     def initial_state(self, n: int) -> MemoryState:
         """An empty map and a hidden state of zeros."""

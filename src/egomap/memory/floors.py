@@ -22,6 +22,7 @@ from egomap.memory.protocol import (
 )
 from egomap.memory.reads import orthogonal
 from egomap.memory.recurrent import view_and_motion, view_size
+from egomap.memory.shown import Shown
 
 
 class NoMemory(nn.Module):
@@ -125,6 +126,11 @@ class FrameStackMemory(nn.Module):
     def lesions(self) -> dict[str, Part]:
         """The earlier observations."""
         return {"frames": Part(state=(0,))}
+
+    @property
+    def shown(self) -> Shown:
+        """Nothing but words."""
+        return Shown(words={"memory": f"the latest {self.stack_size} observations"})
 
     def initial_state(self, n: int) -> MemoryState:
         """Zeros."""

@@ -32,8 +32,10 @@ from egomap.memory.protocol import (
     check_episode_start,
 )
 from egomap.memory.reads import GlobalRead
+from egomap.memory.shown import Shown, ShownMap
 
 HEADINGS = 4
+HEADING_NAMES = ("facing east", "facing north", "facing west", "facing south")
 
 
 def heading_bin(phi: Tensor) -> Tensor:
@@ -105,6 +107,13 @@ class NeuralMapMemory(nn.Module):
             "context": Part(module="context"),
             "write": Part(state=(0,)),
         }
+
+    @property
+    def shown(self) -> Shown:
+        """The maps, one for each heading, north up."""
+        size = self.map_size
+        words = f"4 maps of {size} × {size} cells, {self.channels} channels, {self.extent:g} map units"
+        return Shown(ShownMap("world", self.extent, HEADING_NAMES), words={"map": words})
 
     def initial_state(self, n: int) -> MemoryState:
         """Empty maps."""

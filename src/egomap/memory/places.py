@@ -37,6 +37,7 @@ from egomap.memory.protocol import (
     parameter_groups,
 )
 from egomap.memory.reads import orthogonal
+from egomap.memory.shown import Shown, ShownPlanes, shown
 
 PLANES = ("free", "blocked", "recent", "old")
 """Free: a ray passed; blocked: one ended; recent: how recently the agent was here; old: how early in the episode it
@@ -461,6 +462,16 @@ class PlacesMemory(nn.Module):
         earned = {"earned": Part(state=(known[-1] + 1,))} if self.use_reward else {}
         return {**inner, "place-read": Part(module="place_read"), "places": Part(state=known), **earned}
 
+    @property
+    def shown(self) -> Shown:
+        """What the inner memory shows, and the planes of the near view."""
+        inner, places = shown(self.inner), self.places
+        window, cell = places.settings.window, places.settings.cell
+        names = (*PLANES, *WAYS)[: places.near_planes]
+        planes = ShownPlanes(names, tuple(name in WAYS for name in names), window * cell)
+        words = f"{window} × {window} cells of {cell:g} map units around it, {len(names)} planes"
+        return inner._replace(planes=planes, words={**inner.words, "places": words})
+
     def initial_state(self, n: int) -> MemoryState:
         """Nothing seen, nothing earned."""
         nothing = torch.zeros(n, device=self.join.weight.device)
@@ -469,7 +480,10 @@ class PlacesMemory(nn.Module):
     def step(
         self, inputs: MemoryInputs, state: MemoryState, *, trace: MemoryTrace | None = None
     ) -> tuple[Tensor, MemoryState]:
-        """One step: inputs (N, ...) -> output (N, output_size), next state. With `trace` also `place_views`."""
+        """One step: inputs (N, ...) -> output (N, output_size), next state.
+
+        A trace gets the views, `place_near` and `place_far`, and `place_read`.
+        """
         check_pose(inputs.pose)
         inner_state, old, before = self._divide(state, len(inputs.pose))
         out, inner_state = self.inner.step(inputs, inner_state, trace=trace)

@@ -66,7 +66,8 @@ class Memory(Protocol):
 
     A memory may also have `parameter_groups()` and `figures(trace)`; see the functions of these names.
     A memory may also have `lesions`, a mapping from names to `egomap.memory.lesions.Part`: which of its parts an
-    evaluation can replace to measure what they are worth.
+    evaluation can replace to measure what they are worth; and `shown`, an `egomap.memory.shown.Shown`: what the
+    inspector finds in its trace.
     """
 
     output_size: int
