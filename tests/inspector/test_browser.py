@@ -204,7 +204,9 @@ def test_a_cell_tells_what_is_there(opened: Opener, recorded: Recorder, kind: st
     ("kind", "shown", "hidden"),
     [
         ("neural-map", {"map", "attention"}, {"hidden"}),
-        ("gru", {"hidden"}, {"map", "attention"}),
+        ("gru", {"hidden"}, {"map", "attention", "places"}),
+        ("egomap+", {"map", "attention", "places"}, {"hidden"}),
+        ("places", {"hidden", "places"}, {"map", "attention"}),
         ("none", set(), {"map", "attention", "hidden"}),
         (None, set(), {"map", "attention", "hidden"}),
     ],
@@ -308,6 +310,101 @@ def test_the_map_over_the_maze_is_where_the_agent_is(opened: Opener, recorded: R
     assert not page.locator("#over").is_visible()
     page.locator("#overlay span", has_text="attention").click()
     assert page.locator("#over").is_visible()
+
+
+def level(recording: Recording, t: int, name: str) -> np.ndarray:
+    track = recording.planes
+    assert track is not None
+    return track.levels[t, track.names.index(name)].astype(int)
+
+
+@pytest.mark.parametrize("kind", ["egomap+", "places"])
+def test_places_are_shown_as_the_memory_has_them(opened: Opener, recorded: Recorder, kind: str) -> None:
+    recording = recorded("find-return", kind, "planner")
+    track = recording.planes
+    assert track is not None and recording.layout is not None
+    t = len(recording) // 2
+    page = opened(recording, t)
+    check_all_panels(page, recording, t)
+    assert page.locator("#drawn label").all_inner_texts() == ["trail", "homeward", "outward"]
+    free, blocked, recent, old = (level(recording, t, name) for name in ("free", "blocked", "recent", "old"))
+    trail = pixels(page, "places", 4).astype(int)
+    assert np.array_equal(trail[..., 3], np.maximum.reduce([free, blocked, recent, old]))
+    clear = (free == 255) & (blocked + recent + old == 0)
+    wall = (blocked == 255) & (recent + old == 0)
+    assert clear.any() and wall.any()
+    # As in the style sheet: --open and --wall of the light theme.
+    assert (trail[clear] == [255, 254, 251, 255]).all() and (trail[wall] == [58, 65, 72, 255]).all()
+    assert page.locator("#why-places").inner_text().startswith("What it saw")
+    page.focus("#drawn :checked")
+    for name in ("homeward", "outward"):
+        page.keyboard.press("ArrowRight")
+        way, shown = level(recording, t, name), pixels(page, "places", 4).astype(int)
+        assert np.array_equal(shown[..., 3], np.maximum(free, blocked))
+        floor = (free == 255) & (blocked == 0)
+        nearer, farther = floor & (way > 192), floor & (way < 64)
+        assert (nearer | farther).any()
+        assert (shown[nearer][:, 0] > shown[nearer][:, 2]).all(), "orange"
+        assert (shown[farther][:, 0] < shown[farther][:, 2]).all(), "blue"
+        assert "nearer" in page.locator("#places-key").inner_text()
+    assert decision(page) == t, "the switch does not move in time"
+    page.keyboard.press("l")
+    dark = pixels(page, "places", 4).astype(int)[wall]
+    assert (dark == [138, 149, 161, 255]).all(), "the colours follow the theme at once"
+
+
+def test_rings_of_the_places_are_where_goals_are(opened: Opener, recorded: Recorder) -> None:
+    recording = recorded("find-return", "places", "planner")
+    track, layout = recording.planes, recording.layout
+    assert track is not None and layout is not None
+    page = opened(recording)
+    inside = 0
+    for t in (0, len(recording) // 2, len(recording) - 1):
+        page.evaluate("t => inspector.show(t)", t)
+        x, y, phi = recording.true_pose[t]
+        rings = page.evaluate(
+            "[...document.querySelectorAll('#places-marks .spot')].map(g => { const m = "
+            "g.transform.baseVal.consolidate().matrix; return [m.e, m.f, g.classList.contains('outside')]; })"
+        )
+        assert len(rings) == 1 + len(layout.goals)
+        for (across, down, outside), cell in zip(rings[1:], layout.goals, strict=True):
+            gx, gy = layout.center(cell)
+            right = (gx - x) * np.sin(phi) - (gy - y) * np.cos(phi)
+            ahead = (gx - x) * np.cos(phi) + (gy - y) * np.sin(phi)
+            assert outside == (max(abs(right), abs(ahead)) > track.extent / 2)
+            if not outside:
+                inside += 1
+                wanted = [track.size / 2 + right / 32, track.size / 2 - ahead / 32]
+                assert [across, down] == pytest.approx(wanted, abs=0.01)
+        agent = page.evaluate(
+            "(m => [m.a, m.e, m.f])(document.querySelector('#places-marks .agent').transform.baseVal"
+            ".consolidate().matrix)"
+        )
+        assert agent == [1, track.size / 2, track.size / 2], "in the centre, facing up"
+    assert inside > 0
+
+
+@pytest.mark.parametrize("kind", ["egomap+", "places"])
+@pytest.mark.parametrize(("width", "height"), [(1920, 1080), (1366, 768), (900, 1200), (390, 844)])
+def test_places_fit_beside_the_others(
+    opened: Opener, recorded: Recorder, kind: str, width: int, height: int
+) -> None:
+    recording = recorded("find-return", kind, "planner")
+    page = opened(recording, len(recording) // 2)
+    page.set_viewport_size({"width": width, "height": height})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing to scroll sideways"
+    boxes = page.evaluate(
+        "[...document.querySelectorAll('section.panel:not([hidden])')].map(s => { const b = "
+        "s.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]; })"
+    )
+    for i, (left, top, right, bottom) in enumerate(boxes):
+        for other_left, other_top, other_right, other_bottom in boxes[:i]:
+            apart = left >= other_right or right <= other_left or top >= other_bottom or bottom <= other_top
+            assert apart, "panels do not overlap"
+    assert page.locator("#places-box").bounding_box()["width"] > 100
+    if width >= 1366:
+        lowest = max(page.locator(f"#{name}").bounding_box()["y"] for name in ("scrubber", "policy"))
+        assert lowest < height, "a laptop shows everything at once"
 
 
 def test_the_switch_of_lesions(opened: Opener, lesioned: Lesioned) -> None:

@@ -18,7 +18,7 @@ from PIL import Image
 from egomap.inspector.components import fit_basis, known_rows
 from egomap.inspector.page import embedded, page
 from egomap.inspector.pictures import fitting_strips, packed
-from egomap.inspector.recording import LesionTrack, MapTrack, MindTrack, Recording
+from egomap.inspector.recording import LesionTrack, MapTrack, MindTrack, PlanesTrack, Recording
 
 from .conftest import Lesioned, Recorder
 
@@ -70,7 +70,7 @@ def longer(recording: Recording, decisions: int) -> Recording:
     """The recording again and again, for as many decisions."""
 
     def repeat(value: Any) -> Any:
-        if isinstance(value, (MindTrack, MapTrack, LesionTrack)):
+        if isinstance(value, (MindTrack, MapTrack, PlanesTrack, LesionTrack)):
             return type(value)(*(repeat(part) for part in value))
         if isinstance(value, tuple):
             return tuple(repeat(part) for part in value)
@@ -109,7 +109,9 @@ def test_the_page_holds_what_was_recorded(recorded: Recorder) -> None:
     [
         ("egomap", {"map", "attention"}, {"hidden"}),
         ("neural-map", {"map", "attention"}, {"hidden"}),
-        ("gru", {"hidden"}, {"map", "attention"}),
+        ("gru", {"hidden"}, {"map", "attention", "planes"}),
+        ("egomap+", {"map", "attention", "planes"}, {"hidden"}),
+        ("places", {"hidden", "planes"}, {"map", "attention"}),
         ("none", set(), {"map", "attention", "hidden"}),
         ("frame-stack", set(), {"map", "attention", "hidden"}),
         (None, set(), {"map", "attention", "hidden"}),
