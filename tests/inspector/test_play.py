@@ -93,28 +93,33 @@ class Scripted(play.Window):
 
 play.Window = Scripted
 worlds = worlds_of_set(load(Path(sys.argv[1])), "test")
-mind = Mind(untrained(AgentConfig(), EnvSettings(), worlds.extent, 0))
+mind = Mind(untrained(AgentConfig(kind=sys.argv[3]), EnvSettings(), worlds.extent, 0))
 with Stage(worlds) as stage:
-    found = play.play(stage, 0, mind=mind, name="egomap, untrained", split="test", seed=0, speed=10)
-assert found.map.features.shape[0] == found.action.size
+    found = play.play(stage, 0, mind=mind, name="untrained", split="test", seed=0, speed=10)
+assert (found.map is None) == (sys.argv[3] == "places")
+assert (found.planes is None) == (sys.argv[3] == "egomap")
+assert all(len(part.features if part is found.map else part.levels) == found.action.size
+           for part in (found.map, found.planes) if part is not None)
 print(found.outcome, *found.action.tolist())
 """
 
 
 @pytest.mark.parametrize(
-    ("keys", "actions"),
+    ("kind", "keys", "actions"),
     [
         # Forward; forward and left; the left key is let go; so is the other, and right is pressed.
-        ("+Up, +Left, -Left, -Up +Right, Escape", "2 3 2 1"),
+        ("egomap", "+Up, +Left, -Left, -Up +Right, Escape", "2 3 2 1"),
         # A key that was pressed and let go between two decisions counts for the next one, and for it alone.
-        ("+Left -Left, +Up, +Right -Right, -Up +Left -Left, Escape", "0 2 4 0"),
+        ("egomap+", "+Left -Left, +Up, +Right -Right, -Up +Left -Left, Escape", "0 2 4 0"),
         # Left and right between two decisions are neither, and the one that is pressed afterwards turns.
-        ("+Left -Left +Right -Right +Right, -Right +Left, Escape", "1 0"),
+        ("places", "+Left -Left +Right -Right +Right, -Right +Left, Escape", "1 0"),
     ],
 )
-def test_a_person_plays(screen: str, sets: dict[Task, ScenarioSet], keys: str, actions: str) -> None:
+def test_a_person_plays(
+    screen: str, sets: dict[Task, ScenarioSet], kind: str, keys: str, actions: str
+) -> None:
     found = subprocess.run(
-        [sys.executable, "-c", PLAYER, str(sets["find-return"].folder), keys],
+        [sys.executable, "-c", PLAYER, str(sets["find-return"].folder), keys, kind],
         env={**os.environ, "DISPLAY": screen},
         capture_output=True,
         text=True,

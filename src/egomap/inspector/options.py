@@ -55,6 +55,8 @@ class InspectOptions(SubjectOptions):
     Several episodes: egomap inspect runs/a --layout 3 4 5 --video episodes.mp4
 
     What the memory changes: egomap inspect runs/a --layout 3 --lesion each
+
+    Map and place planes of an untrained agent: egomap inspect --agent egomap+ --driver planner
     """
 
     layout: tuple[int, ...] = (0,)
@@ -103,7 +105,7 @@ class InspectOptions(SubjectOptions):
 
 @dataclass(frozen=True)
 class PlayOptions(SubjectOptions):
-    """Play a layout yourself, with the map of an agent's memory beside it.
+    """Play a layout yourself, with the map and the places of an agent's memory beside it.
 
     Example: egomap play runs/a --layout 3
 
