@@ -82,7 +82,7 @@ class InspectOptions(SubjectOptions):
     lesion: tuple[str, ...] = ()
     """On the page: what the agent would have decided without a part of its memory, for each name given: global-read,
     context, map, hidden, ... as the memory names them, several at once joined by +, all, or each (every part by
-    itself, and all). The means that replace reads take a few seconds of intact episodes first."""
+    itself, and all). The means that replace reads need up to 16 intact episodes, which are played as well."""
     lesion_by: Literal["mean", "zero", "shuffle"] | None = None
     """What takes the part's place: its mean over intact episodes, zeros, or the same part from another episode at the
     same step (default: the mean for reads, zeros for what is kept)."""
