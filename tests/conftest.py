@@ -21,6 +21,9 @@ from egomap.scenarios.dataset import ScenarioSet, generate
 
 # What a shell runs in its background ignores Ctrl-C, and so do its children; the tests send it to both.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# Under nohup the same holds for a lost connection. Caught here, it does no harm and children have the default again.
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 # Read by OpenMP when torch loads it: threads that wait must not spin while other processes want the cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
