@@ -52,7 +52,7 @@ FULL = replace(
     curriculum=(5, 7, 9),
     budget=1_000_000,
 )
-"""A memory that is used, at the paper's size: EgoMap+ on growing mazes, by reward or with `--imitate explorer`."""
+"""EgoMap+ on growing mazes up to the paper's size, meant for `--imitate explorer` (docs/trials.md)."""
 
 PRESETS: dict[str, TrainConfig] = {"paper": PAPER, "fast": FAST, "quick": QUICK, "full": FULL}
 
