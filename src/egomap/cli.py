@@ -24,6 +24,7 @@ from egomap.config import (
     EnvSettings,
     LearnerSettings,
     MapSettings,
+    PlaceSettings,
     ScenarioConfig,
     Task,
     TeacherKind,
@@ -265,6 +266,8 @@ class TrainFlags:
     320x180 (the paper's)."""
     map: MapSettings = field(default_factory=MapSettings)
     """EgoMap's map and reads; the paper's ablations are here."""
+    places: PlaceSettings = field(default_factory=PlaceSettings)
+    """Place planes of the agents places and egomap+."""
     learner: LearnerSettings = field(default_factory=LearnerSettings)
     """The algorithm."""
 
@@ -295,6 +298,7 @@ class TrainFlags:
             use_reward=config.agent.use_reward,
             rendering=config.env.rendering,
             map=config.agent.map,
+            places=config.agent.places,
             learner=config.learner,
         )
 
@@ -338,6 +342,7 @@ class TrainFlags:
                 use_reward=self.use_reward,
                 unknown_depth=render_mode(self.rendering).unknown_depth,
                 map=self.map,
+                places=self.places,
             ),
             scenario=scenario,
             scenarios=None if self.scenarios is None else str(Path(self.scenarios).resolve()),

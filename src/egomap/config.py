@@ -368,7 +368,7 @@ class AgentConfig:
     """An agent: which memory it has, and the sizes of its parts (paper: appendix "Architectures")."""
 
     kind: AgentKind = "egomap"
-    """Memory: none, frame-stack, gru (the paper's baseline), lstm, neural-map, or egomap."""
+    """Memory: none, frame-stack, gru (the paper's baseline), lstm, neural-map, egomap, places or egomap+."""
     standardise: bool = True
     """Standardise each input channel by fixed constants; False is the paper's raw input between 0 and 1."""
     value_gain: float = 1.0
@@ -391,7 +391,7 @@ class AgentConfig:
     stack_size: int = later(4)
     """Observations that a frame stack holds, with the latest, 2 or more."""
     use_reward: bool = later(False)
-    """Tell the memory what each decision brought (not in the paper; the Neural Map does not take it)."""
+    """Tell the memory what each decision brought (not in the paper; not for the Neural Map)."""
     places: PlaceSettings = later(PlaceSettings())  # noqa: RUF009
     """Place planes of the agents that have them."""
 
@@ -399,6 +399,10 @@ class AgentConfig:
         """Return self, or raise a ValueError that says which value is out of range."""
         kinds = get_args(AgentKind)
         require(self.kind in kinds, f"kind must be one of {', '.join(kinds)}; got {self.kind!r:.80}.")
+        require(
+            not (self.use_reward and self.kind == "neural-map"),
+            "neural-map does not take the reward; leave out --use-reward.",
+        )
         require_within("hidden-size", self.hidden_size, 1, 4096)
         require_within("neural-map-size", self.neural_map_size, SMALLEST_MAP, LARGEST_MAP)
         require_within("neural-map-channels", self.neural_map_channels, 1, MOST_CHANNELS)

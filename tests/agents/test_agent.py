@@ -200,6 +200,7 @@ def test_wrong_observations_and_settings_are_told():
             AgentConfig(kind="dnc"),
             "kind must be one of none, frame-stack, gru, lstm, neural-map, egomap, places, egomap\\+; got 'dnc'",
         ),
+        (AgentConfig(kind="neural-map", use_reward=True), "neural-map does not take the reward"),
         (AgentConfig(hidden_size=0), "hidden-size must be 1 or more"),
         (AgentConfig(unknown_depth=0.0), "unknown-depth must be a length above 0"),
         (AgentConfig(motion_unit=float("nan")), "motion-unit must be a length above 0"),

@@ -82,9 +82,10 @@ def _pool(framed: Array, factor: int, pooled: Array) -> None:
 
 
 @_compile
-def _passable(free: Array, blocked: Array, last: Array, side: int, open_: Array, edge: Array) -> None:
+def _passable(
+    free: Array, blocked: Array, last: Array, side: int, open_: Array, beside: Array, edge: Array
+) -> None:
     """Cells that can be walked on, and the frontier: those beside two unknown ones, and beside another such cell."""
-    beside = np.zeros(len(open_), np.bool_)
     for cell in range(side * side):
         open_[cell] = last[cell] >= 0 or (free[cell] and not blocked[cell])
     for row in range(side):
@@ -185,7 +186,7 @@ def follow(
     side = round(math.sqrt(cells))
     planes = far.shape[-1]
     framed = np.zeros((side + 2, side + 2, near.shape[-1]), np.float32)
-    open_, edge = np.zeros(cells, np.bool_), np.zeros(cells, np.bool_)
+    open_, beside, edge = np.zeros(cells, np.bool_), np.zeros(cells, np.bool_), np.zeros(cells, np.bool_)
     distance, queue = np.zeros(cells, np.int32), np.zeros(cells, np.int32)
     coarse = (side + factor - 1) // factor
     pooled = np.zeros((coarse + 2, coarse + 2, planes), np.float32)
@@ -210,7 +211,7 @@ def follow(
             last[n, place] = now
             _draw(free[n], blocked[n], first[n], last[n], steps[n], fade, framed)
             if near.shape[-1] > planes:
-                _passable(free[n], blocked[n], last[n], side, open_, edge)
+                _passable(free[n], blocked[n], last[n], side, open_, beside, edge)
                 distance[:] = -1
                 queue[0] = homeward[n]
                 if homeward[n] < cells:
