@@ -342,6 +342,8 @@ class PlaceSettings:
     """Whether the near view has the ways: how much nearer each cell is to home, and to the frontier."""
     fade: float = 50.0
     """Decisions after which the trace of a visit has faded to a third, above 0."""
+    compass: bool = later(False)
+    """Whether the directions in which the ways set out are told, too, next to what is read; needs the ways."""
 
     def validate(self) -> PlaceSettings:
         """Return self, or raise a ValueError that says which value is out of range."""
@@ -351,6 +353,9 @@ class PlaceSettings:
         require_within("far-factor", self.far_factor, 2, 16)
         require_within("rays", self.rays, 1, 4096)
         require(0 < self.fade < math.inf, f"fade must be above 0 decisions; got {self.fade}.")
+        require(
+            self.ways or not self.compass, "the compass tells of the ways: places.compass needs places.ways."
+        )
         return self
 
 

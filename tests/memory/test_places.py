@@ -109,7 +109,7 @@ def test_home_is_where_the_episode_began() -> None:
 def test_the_way_home_is_counted_along_the_trail() -> None:
     places = narrow(fade=2.0)
     trail = [(-80.0 + 32.0 * i, 16.0, 0.0) for i in range(5)]  # row 3, columns 1 to 5
-    planes, own = places.ways(seen(places, math.nan, *trail), torch.tensor([3 * 8 + 5]))
+    planes, own, _ = places.ways(seen(places, math.nan, *trail), torch.tensor([3 * 8 + 5]))
     assert own[0].tolist() == [4.0, 0.0]  # four steps home; beside the unknown already
     torch.testing.assert_close(planes[0, 0, 3, 1:6], torch.tensor([4.0, 3.0, 2.0, 1.0, 0.0]) / 8)
     assert planes[0, 0].count_nonzero() == 4 and not planes[0, 1].any()
@@ -129,7 +129,7 @@ def room(*, wall: bool) -> PlaceState:
 
 @pytest.mark.parametrize(("wall", "steps"), [(False, 4), (True, 7)])
 def test_the_way_to_the_frontier_goes_around_walls(wall: bool, steps: int) -> None:
-    planes, own = narrow().ways(room(wall=wall), torch.tensor([3 * 8 + 1]))  # from row 3, column 1
+    planes, own, _ = narrow().ways(room(wall=wall), torch.tensor([3 * 8 + 1]))  # from row 3, column 1
     assert own[0, 1] == steps
     outward = planes[0, 1]
     assert outward[3, 1] == 0 and outward[0, 5] == min(steps / 8, 1.0)
@@ -139,12 +139,12 @@ def test_the_way_to_the_frontier_goes_around_walls(wall: bool, steps: int) -> No
 
 def test_without_a_way_the_nearest_cell_stands_for_the_agents_own() -> None:
     state = room(wall=True)
-    _, own = narrow().ways(state, torch.tensor([3 * 8 + 3]))  # in the wall
+    _, own, _ = narrow().ways(state, torch.tensor([3 * 8 + 3]))  # in the wall
     assert own[0, 1] == 0  # column 5 is two cells away
     state.free[:] = False
-    _, own = narrow().ways(state, torch.tensor([3 * 8 + 3]))
+    _, own, _ = narrow().ways(state, torch.tensor([3 * 8 + 3]))
     assert own[0, 1] == -1
-    _, own = narrow().ways(room(wall=False), torch.tensor([64]))  # outside of the grid
+    _, own, _ = narrow().ways(room(wall=False), torch.tensor([64]))  # outside of the grid
     assert own[0].tolist() == [-1.0, -1.0]
 
 
@@ -168,7 +168,7 @@ def walk(steps: int, envs: int, seed: int) -> tuple[MemoryInputs, Tensor]:
 @settings(deadline=None, max_examples=15)
 @given(seed=st.integers(0, 10**6), cell=st.sampled_from([20.0, 32.0, 50.0]), factor=st.integers(2, 4))
 def test_the_kernel_equals_plain_torch(seed: int, cell: float, factor: int) -> None:
-    places = Places(CAMERA, 1382.4, PlaceSettings(cell=cell, far_factor=factor, rays=9))
+    places = Places(CAMERA, 1382.4, PlaceSettings(cell=cell, far_factor=factor, rays=9, compass=True))
     inputs, start = walk(6, 3, seed)
     found = []
     for backend in ("torch", "numba"):
@@ -182,16 +182,18 @@ def test_the_kernel_equals_plain_torch(seed: int, cell: float, factor: int) -> N
         torch.testing.assert_close(fast, plain, atol=200 * torch.finfo(torch.float32).eps, rtol=0)
 
 
-def memory(*, use_reward: bool = True) -> PlacesMemory:
+def memory(*, use_reward: bool = True, places: PlaceSettings | None = None) -> PlacesMemory:
     torch.manual_seed(0)
-    return PlacesMemory(RecurrentMemory(use_reward=use_reward), CAMERA, 1382.4, use_reward=use_reward)
+    inner = RecurrentMemory(use_reward=use_reward)
+    return PlacesMemory(inner, CAMERA, 1382.4, places, use_reward=use_reward)
 
 
 @pytest.mark.parametrize("backend", ["torch", "numba"])
-def test_unroll_equals_a_loop_of_steps(backend: str) -> None:
+@pytest.mark.parametrize("compass", [False, True])
+def test_unroll_equals_a_loop_of_steps(backend: str, compass: bool) -> None:
     if backend == "numba" and not available():
         pytest.skip("numba is not installed")
-    both, (inputs, start) = memory(), walk(7, 3, 1)
+    both, (inputs, start) = memory(places=PlaceSettings(compass=compass)), walk(7, 3, 1)
     weights = torch.randn(7, 3, both.output_size)
     gradients = []
     with use_kernels(backend):  # type: ignore[arg-type]
@@ -258,3 +260,31 @@ def test_the_read_is_differentiable() -> None:
 def test_settings_out_of_range_are_refused(setting: dict[str, float], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         PlaceSettings(**setting).validate()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("wall", "to"), [(False, (5.5, 3.5)), (True, (2.5, 0.5))])
+def test_the_compass_points_along_the_ways(wall: bool, to: tuple[float, float]) -> None:
+    places, state = narrow(compass=True), room(wall=wall)
+    state = state._replace(home=torch.tensor([7 * 8 + 1]))
+    here = torch.tensor([3 * 8 + 1])
+    _, own, aims = places.ways(state, here)
+    # Four steps along the way to the frontier: its last cell is in column 5, and the unknown is east of it; around the
+    # wall the way goes north first, then east. Home is four cells to the south.
+    assert aims[0, 0].tolist() == [1.5, 7.5]
+    assert aims[0, 1].tolist() == [to[0] + (not wall), to[1]]
+    pose = torch.tensor([[-80.0, 16.0, 0.0]])  # the middle of that cell, facing east
+    told = places.directions(aims, own, pose)
+    ahead, right = (1.0, 0.0) if not wall else (1 / math.sqrt(10), -3 / math.sqrt(10))
+    torch.testing.assert_close(told, torch.tensor([[1.0, 0.0, right, ahead]]))
+    assert not places.directions(aims, torch.full_like(own, -1.0), pose).any()
+
+
+def test_the_compass_is_told_next_to_what_is_read() -> None:
+    plain, told = memory(), memory(places=PlaceSettings(compass=True))
+    assert told.join.in_features == plain.join.in_features + 10
+    views = Places(CAMERA, 1382.4, PlaceSettings(compass=True))
+    inputs, start = walk(3, 2, 5)
+    seen, _ = views.follow(inputs.depth, inputs.pose, views.initial_state(2), start)
+    assert seen.told.shape == (6, views.told_size) == (6, 10)
+    with pytest.raises(ValueError, match="needs places.ways"):
+        PlaceSettings(compass=True, ways=False).validate()

@@ -127,18 +127,24 @@ def _spread(open_: Array, distance: Array, queue: Array, length: int) -> None:
 
 
 @_compile
-def _draw_way(distance: Array, here: int, reach: float, framed: Array, plane: int) -> int:
-    """How much nearer each cell is than the agent's, from -1 to 1, in units of `reach`; the agent's own distance."""
+def _begin(distance: Array, here: int, side: int) -> int:
+    """Where a way begins: in the cell `here`, or in the nearest to the goal within two cells; -1: nowhere."""
+    found = -1
+    if here >= side * side or distance[here] >= 0:
+        return here if here < side * side else -1
+    row, column = here // side, here % side
+    for r in range(max(row - 2, 0), min(row + 3, side)):
+        for c in range(max(column - 2, 0), min(column + 3, side)):
+            near = distance[r * side + c]
+            if near >= 0 and (found < 0 or near < distance[found]):
+                found = r * side + c
+    return found
+
+
+@_compile
+def _draw_way(distance: Array, own: int, reach: float, framed: Array, plane: int) -> None:
+    """How much nearer each cell is than `own`, the agent's distance, from -1 to 1, in units of `reach`."""
     side = framed.shape[0] - 2
-    row, column, own = here // side, here % side, -1
-    if here < side * side:
-        for r in range(max(row - 2, 0), min(row + 3, side)):
-            for c in range(max(column - 2, 0), min(column + 3, side)):
-                near = distance[r * side + c]
-                if near >= 0 and (own < 0 or near < own):
-                    own = near
-        if distance[here] >= 0:
-            own = distance[here]
     for r in range(side):
         for c in range(side):
             far = distance[r * side + c]
@@ -146,7 +152,37 @@ def _draw_way(distance: Array, here: int, reach: float, framed: Array, plane: in
             if own >= 0 and far >= 0:
                 value = min(max((own - far) / reach, -1.0), 1.0)
             framed[r + 1, c + 1, plane] = value
-    return own
+
+
+@_compile
+def _aim(distance: Array, begin: int, steps: int, aim: Array) -> int:
+    """Write the column and row, in cells, of the cell that a way comes to after some steps; returns that cell."""
+    side, cell = round(math.sqrt(len(distance))), begin
+    for _ in range(steps):
+        row, column = cell // side, cell % side
+        for turn in range(4):
+            r = row + (turn == 0) - (turn == 1)
+            c = column + (turn == 2) - (turn == 3)
+            inside = 0 <= r < side and 0 <= c < side and distance[cell] > 0
+            if inside and distance[r * side + c] == distance[cell] - 1:
+                cell = r * side + c
+                break
+    aim[0], aim[1] = cell % side + 0.5, cell // side + 0.5
+    return cell
+
+
+@_compile
+def _beyond(free: Array, blocked: Array, last: Array, side: int, cell: int, aim: Array) -> None:
+    """Move an aim on to the middle of the unknown cells around a cell."""
+    row, column = cell // side, cell % side
+    right, down, count = 0.0, 0.0, 0
+    for r in range(max(row - 1, 0), min(row + 2, side)):
+        for c in range(max(column - 1, 0), min(column + 2, side)):
+            other = r * side + c
+            if not (free[other] or blocked[other] or last[other] >= 0):
+                right, down, count = right + c - column, down + r - row, count + 1
+    if count:
+        aim[0], aim[1] = aim[0] + right / count, aim[1] + down / count
 
 
 @_compile
@@ -163,6 +199,7 @@ def follow(
     fade: float,
     factor: int,
     reach: float,
+    setting_out: int,
     free: Array,
     blocked: Array,
     first: Array,
@@ -174,13 +211,14 @@ def follow(
     far: Array,
     homes: Array,
     ways: Array,
+    aims: Array,
 ) -> None:
     """Environments `begin` to `end` through T steps.
 
     passed (T, N, K), hit (T, N, R) and here (T, N, 1) are the evidence, pose (T, N, 3), start (T, N), the affine
     matrices (T, N, 2, 3); the state (see `PlaceState`) is changed in place; near and far (T, N, W, W, P), homes
-    (T, N, 2), the start of the episode of each step, and ways (T, N, 2), the agent's distances, are written. Near has
-    two planes more than far if there are to be ways.
+    (T, N, 2), the start of the episode of each step, ways (T, N, 2), the agent's distances, and aims (T, N, 2, 2),
+    where the ways set out to, are written. Near has two planes more than far if there are to be ways.
     """
     cells = free.shape[1] - 1
     side = round(math.sqrt(cells))
@@ -217,7 +255,11 @@ def follow(
                 if homeward[n] < cells:
                     distance[homeward[n]] = 0
                     _spread(open_, distance, queue, 1)
-                ways[t, n, 0] = _draw_way(distance, place, reach, framed, planes)
+                begins = _begin(distance, place, side)
+                ways[t, n, 0] = distance[begins] if begins >= 0 else -1
+                _draw_way(distance, ways[t, n, 0], reach, framed, planes)
+                if begins >= 0:
+                    _aim(distance, begins, setting_out, aims[t, n, 0])
                 distance[:] = -1
                 length = 0
                 for cell in range(cells):
@@ -226,7 +268,13 @@ def follow(
                         queue[length] = cell
                         length += 1
                 _spread(open_, distance, queue, length)
-                ways[t, n, 1] = _draw_way(distance, place, reach, framed, planes + 1)
+                begins = _begin(distance, place, side)
+                ways[t, n, 1] = distance[begins] if begins >= 0 else -1
+                _draw_way(distance, ways[t, n, 1], reach, framed, planes + 1)
+                if begins >= 0:
+                    end = _aim(distance, begins, setting_out, aims[t, n, 1])
+                    if distance[end] == 0:
+                        _beyond(free[n], blocked[n], last[n], side, end, aims[t, n, 1])
             _sample(framed, affine_near[t, n], near[t, n])
             _pool(framed, factor, pooled)
             _sample(pooled, affine_far[t, n], far[t, n])

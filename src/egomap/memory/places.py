@@ -47,6 +47,8 @@ WAYS = ("homeward", "outward")
 be walked on, to where the episode began, and to the frontier, the nearest known place beside the unknown."""
 REACH = 8.0
 """Steps by which a cell must be nearer for a plane of the ways to be 1."""
+SETTING_OUT = 4
+"""Steps along a way to the place that tells the direction in which it sets out."""
 LONG = 64.0
 """Steps that the agent's own distances are divided by."""
 NEVER = -1
@@ -94,7 +96,8 @@ class Views(NamedTuple):
     far: Tensor
     """(B, planes, window, window), cells `far_factor` times as large."""
     told: Tensor
-    """(B, 6): the way to where the episode began, see `Places.home`; and how far home and frontier are."""
+    """(B, 6): the way to where the episode began, see `Places.home`; and how far home and frontier are. With the
+    compass (B, 10): also the directions, right and ahead, in which the ways to both set out."""
 
 
 class Places(nn.Module):
@@ -133,6 +136,11 @@ class Places(nn.Module):
     def near_planes(self) -> int:
         """Planes of the near view."""
         return len(PLANES) + (len(WAYS) if self.settings.ways else 0)
+
+    @property
+    def told_size(self) -> int:
+        """Values that are told beside the views."""
+        return 4 + len(WAYS) * (3 if self.settings.compass else 1)
 
     @property
     def num_cells(self) -> int:
@@ -236,12 +244,14 @@ class Places(nn.Module):
         near, far = (self._sample(image, affine) for image, affine in pairs)
         return near, far
 
-    def ways(self, state: PlaceState, here: Tensor) -> tuple[Tensor, Tensor]:
-        """The planes (B, 2, size, size) of the ways, and the agent's distances (B, 2), in steps, -1 without a way.
+    def ways(self, state: PlaceState, here: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The planes (B, 2, size, size) of the ways, the agent's distances (B, 2), and where the ways set out to.
 
         A cell can be walked on if it was visited, or is free and not blocked; the frontier are those beside two or
         more cells of which nothing is known, and beside another such cell. A step leads to one of four neighbours.
-        Where the agent's cell has no way, the nearest distance within two cells stands for it.
+        Where the agent's cell has no way, the nearest one within two cells stands for it. A distance is in steps, -1
+        without a way. A way sets out to the place (B, 2, 2), column and row in cells, `SETTING_OUT` steps along it;
+        if that is the frontier, to the unknown beside it.
 
         Args:
             state: After the latest observation, (B, ...).
@@ -259,15 +269,19 @@ class Places(nn.Module):
         edge = passable & (_around(known) < 7.5)
         edge = edge & (_around(F.pad(edge.float(), (1, 1, 1, 1))) > 1.5)
         home = F.one_hot(state.home, self.num_cells + 1)[:, cells].unflatten(-1, (size, size)).bool()
-        planes, own = [], []
-        for goals in (home, edge):
+        planes, own, aims = [], [], []
+        for goals, beyond in ((home, None), (edge, known)):
             distance = _steps_to(goals, passable)
-            mine = _own_distance(distance, here)
+            begin = _begin(distance, here)
+            mine = torch.where(
+                begin >= 0, distance.flatten(1).gather(1, begin.clamp(min=0)[:, None])[:, 0], -1.0
+            )
             nearer = ((mine[:, None, None] - distance) / REACH).clamp(-1, 1)
             reached = (distance >= 0) & (mine >= 0)[:, None, None]
             planes.append(torch.where(reached, nearer, 0.0))
             own.append(mine)
-        return torch.stack(planes, 1), torch.stack(own, 1)
+            aims.append(_aim(distance, begin, beyond))
+        return torch.stack(planes, 1), torch.stack(own, 1), torch.stack(aims, 1)
 
     def affines(self, pose: Tensor) -> tuple[Tensor, Tensor]:
         """The matrices (B, 2, 3) that find the places of the near and of the far view in their planes.
@@ -304,11 +318,11 @@ class Places(nn.Module):
             rows.append(state)
         whole = PlaceState(*(torch.cat(parts) for parts in zip(*rows, strict=True)))
         flat, planes = pose.flatten(0, 1), self.planes(whole)
-        own = pose.new_zeros(len(flat), len(WAYS))
+        own, aims = pose.new_zeros(len(flat), len(WAYS)), pose.new_zeros(len(flat), len(WAYS), 2)
         if self.settings.ways:
-            drawn, own = self.ways(whole, evidence.here.flatten())
+            drawn, own, aims = self.ways(whole, evidence.here.flatten())
             planes = torch.cat((planes, drawn), 1)
-        return Views(*self.views(planes, flat), self._told(whole.start, flat, own)), state
+        return Views(*self.views(planes, flat), self._told(whole.start, flat, own, aims)), state
 
     def _follow_natively(
         self, evidence: Evidence, pose: Tensor, state: PlaceState, episode_start: Tensor
@@ -322,15 +336,30 @@ class Places(nn.Module):
             for planes in (self.near_planes, len(PLANES))
         )
         starts, own = pose.new_empty(*lead, 2), pose.new_zeros(*lead, len(WAYS))
+        aims = pose.new_zeros(*lead, len(WAYS), 2)
         given = (*(part.contiguous() for part in evidence), pose.contiguous(), episode_start.contiguous())
-        factors = (float(settings.fade), settings.far_factor, REACH)
-        native.follow_places(lead[1], *given, *affines, *factors, *after, near, far, starts, own)
+        factors = (float(settings.fade), settings.far_factor, REACH, SETTING_OUT)
+        native.follow_places(lead[1], *given, *affines, *factors, *after, near, far, starts, own, aims)
         near, far = (view.flatten(0, 1).movedim(-1, 1) for view in (near, far))
-        told = self._told(*(each.flatten(0, 1) for each in (starts, pose, own)))
+        told = self._told(*(each.flatten(0, 1) for each in (starts, pose, own, aims)))
         return Views(near, far, told), after
 
-    def _told(self, start: Tensor, pose: Tensor, own: Tensor) -> Tensor:
-        return torch.cat((self.home(start, pose), own / LONG), -1)
+    def _told(self, start: Tensor, pose: Tensor, own: Tensor, aims: Tensor) -> Tensor:
+        told = (self.home(start, pose), own / LONG)
+        if not self.settings.compass:
+            return torch.cat(told, -1)
+        return torch.cat((*told, self.directions(aims, own, pose)), -1)
+
+    def directions(self, aims: Tensor, own: Tensor, pose: Tensor) -> Tensor:
+        """(B, 4): right and ahead to the aims (B, 2, 2), as unit vectors; 0 where own distances (B, 2) are below 0.
+
+        Convention: aims are columns and rows in cells from the grid's north-western corner, as `ways` has them.
+        """
+        half = self.extent / 2
+        cell = self.settings.cell
+        points = torch.stack((aims[..., 0] * cell - half, half - aims[..., 1] * cell), -1)
+        way = F.normalize(ego_from_world(points, pose), dim=-1, eps=1.0)
+        return torch.where((own >= 0)[..., None], way, 0.0).flatten(1)
 
     def home(self, start: Tensor, pose: Tensor) -> Tensor:
         """(B, 4): the start (B, 2) in the agent's frame, right and ahead, in units of `FAR`; and its direction."""
@@ -360,16 +389,50 @@ def _steps_to(goals: Tensor, passable: Tensor) -> Tensor:
         reached = reached | fresh
 
 
-def _own_distance(distance: Tensor, here: Tensor) -> Tensor:
-    """The distance (B,) of cells `here`, or the least within two cells of it; -1 if there is none."""
+def _begin(distance: Tensor, here: Tensor) -> Tensor:
+    """Where a way begins (B,): in the cells `here`, or in the nearest to the goal within two cells; -1: nowhere."""
     size = distance.shape[-1]
     some = torch.where(distance >= 0, distance, math.inf)
-    around = -F.max_pool2d(F.pad(-some[:, None], (2, 2, 2, 2), value=-math.inf), 5, 1)[:, 0]
-    inside = here < size * size
-    at = here.clamp(max=size * size - 1)[:, None]
-    own, near = (plane.flatten(1).gather(1, at)[:, 0] for plane in (some, around))
-    found = torch.where(own < math.inf, own, near)
-    return torch.where(inside & (found < math.inf), found, -1.0)
+    at = here.clamp(max=size * size - 1)
+    around = F.pad(some, (2, 2, 2, 2), value=math.inf).unfold(1, 5, 1).unfold(2, 5, 1).flatten(1, 2)
+    around = around.gather(1, at[:, None, None, None].expand(-1, 1, 5, 5)).flatten(1)  # (B, 25)
+    least, which = around.min(-1)
+    which = (around == least[:, None]).int().argmax(-1)  # the first of equals
+    near = at + (which // 5 - 2) * size + which % 5 - 2
+    own = some.flatten(1).gather(1, at[:, None])[:, 0] < math.inf
+    found = torch.where(own, at, torch.where(least < math.inf, near, -1))
+    return torch.where(here < size * size, found, -1)
+
+
+def _aim(distance: Tensor, begin: Tensor, known: Tensor | None) -> Tensor:
+    """Where ways (B, size, size) that begin in cells (B,) set out to: column and row (B, 2) in cells; 0 without one.
+
+    Args:
+        distance: From `_steps_to`.
+        begin: From `_begin`.
+        known: (B, size + 2, size + 2) framed; given, a way that ends leads on to the middle of the unknown around it.
+    """
+    size = distance.shape[-1]
+    framed = F.pad(distance, (1, 1, 1, 1), value=-1.0).flatten(1)
+    side = size + 2
+    cell = begin.clamp(min=0)
+    at = (cell // size + 1) * side + cell % size + 1
+    for _ in range(SETTING_OUT):
+        left = framed.gather(1, at[:, None])
+        beside = at[:, None] + torch.tensor([side, -side, 1, -1], device=at.device)
+        nearer = (framed.gather(1, beside) == left - 1) & (left > 0)
+        first = nearer.int().argmax(-1)[:, None]
+        at = torch.where(nearer.any(-1), beside.gather(1, first)[:, 0], at)
+    row, column = at // side, at % side
+    aim = torch.stack((column - 0.5, row - 0.5), -1)  # the frame is one cell wide
+    if known is not None:
+        offsets = [(r, c) for r in (-1, 0, 1) for c in (-1, 0, 1)]
+        around = at[:, None] + torch.tensor([r * side + c for r, c in offsets], device=at.device)
+        unknown = 1 - known.flatten(1).gather(1, around)
+        middle = unknown @ torch.tensor([(c, r) for r, c in offsets], dtype=unknown.dtype, device=at.device)
+        ends = framed.gather(1, at[:, None]) == 0
+        aim = aim + torch.where(ends, middle / unknown.sum(-1, keepdim=True).clamp(min=1), 0.0)
+    return torch.where((begin >= 0)[:, None], aim, 0.0)
 
 
 class PlaceRead(nn.Module):
@@ -377,10 +440,12 @@ class PlaceRead(nn.Module):
 
     The first convolution takes patches of 4 x 4 cells that do not overlap, the second 3 x 3 of these at every second.
 
-    Shapes: near and far (B, planes, window, window), told (B, 6) -> (B, output_size).
+    Shapes: near and far (B, planes, window, window), told (B, told_size) -> (B, output_size).
     """
 
-    def __init__(self, window: int, near_planes: int, *, output_size: int = 128) -> None:
+    def __init__(
+        self, window: int, near_planes: int, *, told_size: int = 4 + len(WAYS), output_size: int = 128
+    ) -> None:
         super().__init__()
         gain = nn.init.calculate_gain("relu")
         self.near, self.far = (
@@ -394,7 +459,7 @@ class PlaceRead(nn.Module):
         if side < 1:
             raise ValueError(f"the window must have 12 cells or more a side; got {window}.")
         self.output_size = output_size
-        self.head = orthogonal(nn.Linear(2 * 32 * side * side + 4 + len(WAYS), output_size), gain)
+        self.head = orthogonal(nn.Linear(2 * 32 * side * side + told_size, output_size), gain)
 
     def forward(self, near: Tensor, far: Tensor, told: Tensor) -> Tensor:
         """The read (B, output_size), 0 or more."""
@@ -433,10 +498,12 @@ class PlacesMemory(nn.Module):
         self.use_reward = use_reward
         self.inner = inner
         self.places = Places(camera, extent, settings or PlaceSettings())
+        told = self.places.told_size
         self.place_read = PlaceRead(
-            self.places.settings.window, self.places.near_planes, output_size=hidden_size
+            self.places.settings.window, self.places.near_planes, told_size=told, output_size=hidden_size
         )
-        self.join = nn.Linear(inner.output_size + hidden_size + 1, hidden_size)
+        direct = told if self.places.settings.compass else 0
+        self.join = nn.Linear(inner.output_size + hidden_size + 1 + direct, hidden_size)
         orthogonal(self.join, nn.init.calculate_gain("relu"))
         self.output_size = inner.output_size + hidden_size
 
@@ -530,7 +597,9 @@ class PlacesMemory(nn.Module):
         read = self.place_read(*(view.to(dtype) for view in views))
         if trace is not None:
             trace["place_near"], trace["place_far"], trace["place_read"] = (*views[:2], read.detach())
-        both = torch.cat((out, read, earned[:, None].to(dtype)), -1)
+        # A direction is worth something only if no long chain of layers has to learn to pass it on.
+        direct = (views.told.to(dtype),) if self.places.settings.compass else ()
+        both = torch.cat((out, read, earned[:, None].to(dtype), *direct), -1)
         return torch.cat((out, F.relu(self.join(both))), -1)
 
     def parameter_groups(self) -> ParameterGroups:
