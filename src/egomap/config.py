@@ -479,6 +479,12 @@ class LearnerSettings:
     """Share of the environments in which the teacher acts at the start; it falls linearly to 0 over half of
     imitation-decay (--imitate)."""
 
+    head_start: float = later(0.0)
+    """Share of the environments in which, at the start of training, the Explorer walks to an episode's first goal and
+    the agent goes on from there, with all of it in its memory; 0: none (paper). Its actions are not learned from."""
+    head_start_decay: float = later(0.5)
+    """Share of the budget over which head-start falls linearly to 0; 0: it does not fall."""
+
     def validate(self) -> LearnerSettings:
         """Return self, or raise a ValueError that says which value is out of range."""
         for name, count, most in (
@@ -506,6 +512,8 @@ class LearnerSettings:
             ("coverage-decay", self.coverage_decay),
             ("imitation-decay", self.imitation_decay),
             ("teacher-share", self.teacher_share),
+            ("head-start", self.head_start),
+            ("head-start-decay", self.head_start_decay),
         ):
             require(0.0 <= share <= 1.0, f"{name} must be between 0 and 1; got {share}.")
         for name, value in (

@@ -268,8 +268,8 @@ def test_the_compass_points_along_the_ways(wall: bool, to: tuple[float, float]) 
     state = state._replace(home=torch.tensor([7 * 8 + 1]))
     here = torch.tensor([3 * 8 + 1])
     _, own, aims = places.ways(state, here)
-    # Four steps along the way to the frontier: its last cell is in column 5, and the unknown is east of it; around the
-    # wall the way goes north first, then east. Home is four cells to the south.
+    # Four steps along the way to the frontier: its last cell is in column 5, and the unknown is east of it; around
+    # the wall the way goes north first, then east. Home is four cells to the south.
     assert aims[0, 0].tolist() == [1.5, 7.5]
     assert aims[0, 1].tolist() == [to[0] + (not wall), to[1]]
     pose = torch.tensor([[-80.0, 16.0, 0.0]])  # the middle of that cell, facing east
@@ -286,5 +286,5 @@ def test_the_compass_is_told_next_to_what_is_read() -> None:
     inputs, start = walk(3, 2, 5)
     seen, _ = views.follow(inputs.depth, inputs.pose, views.initial_state(2), start)
     assert seen.told.shape == (6, views.told_size) == (6, 10)
-    with pytest.raises(ValueError, match="needs places.ways"):
+    with pytest.raises(ValueError, match=r"needs places\.ways"):
         PlaceSettings(compass=True, ways=False).validate()

@@ -12,12 +12,12 @@ import torch
 from egomap.agents import build_agent
 from egomap.agents.explorer.walker import TEACHING
 from egomap.agents.heads import log_prob
-from egomap.config import AgentConfig, Task
+from egomap.config import AgentConfig, LearnerSettings, Task
 from egomap.envs import DoomVectorEnv
 from egomap.envs.worlds import World
 from egomap.evaluation.explorer import ExplorerPlayer
 from egomap.rl.collect import Collector
-from egomap.rl.teaching import NO_LESSON, Lesson
+from egomap.rl.teaching import NO_LESSON, Lesson, lesson_at
 from egomap.scenarios.dataset import ScenarioSet
 from egomap.training.teachers import ExplorerTeacher
 
@@ -123,6 +123,45 @@ def test_episodes_that_the_teacher_helped_in_are_marked(env: DoomVectorEnv) -> N
             expected += helped[rollout.episode_start[t + 1].numpy()].tolist()
         marks += [episode.helped for episode in ended]
     assert marks == expected and set(marks) == {True, False}
+
+
+def test_a_head_start_ends_when_something_is_paid(sets: dict[Task, ScenarioSet]) -> None:
+    """The second and third environment are led to the first goal of every episode; nothing is labelled elsewhere."""
+    env = DoomVectorEnv(ENVS, scenarios=sets["find-return"], frame_skip=12, copy=False)
+    try:
+        collector = collector_for(env)
+        leads, led, handed_over, marks = np.zeros(ENVS, bool), np.array([False, True, True, False]), 0, []
+        for _ in range(6):
+            ended = collector.collect(Lesson(driven=1, led=2))
+            rollout = collector.rollout
+            assert rollout.taught and not rollout.labelled and rollout.batch().label is None
+            assert collector.rollout.batch().driven is not None
+            for t in range(STEPS):
+                leads = np.where(rollout.episode_start[t].numpy(), led, leads)
+                expected = leads | (np.arange(ENVS) == 0)
+                np.testing.assert_array_equal(rollout.driven[t].numpy(), expected)
+                followed = rollout.action[t][expected] == rollout.label[t][expected]
+                assert followed.all()
+                paid = rollout.reward[t].numpy() > 0
+                handed_over += int((leads & paid).sum())
+                leads &= ~paid
+            marks += [episode.helped for episode in ended]
+        assert handed_over > 1 and any(marks)
+        collector.collect(NO_LESSON)
+        assert not collector.rollout.taught and collector.rollout.batch().driven is None
+    finally:
+        env.close()
+
+
+def test_lessons_follow_the_budget() -> None:
+    settings = LearnerSettings(
+        num_envs=32, head_start=0.5, head_start_decay=0.5, imitation_weight=2.0, imitation_decay=0.8
+    )
+    assert lesson_at(settings, 0.0) == Lesson(2.0, 8, 16)
+    assert lesson_at(settings, 0.25, imitate=False) == Lesson(0.0, 0, 8)
+    assert lesson_at(settings, 0.5, imitate=False) == NO_LESSON
+    assert lesson_at(settings, 0.9) == NO_LESSON
+    assert Lesson(led=8).figures(32) == {"imitation_weight": 0.0, "teacher_share": 0.0, "head_start": 0.25}
 
 
 def test_worlds_without_rules_are_refused(sets: dict[Task, ScenarioSet]) -> None:

@@ -34,7 +34,7 @@ class Batch(NamedTuple):
     driven: Tensor | None = None
     """(T, B) bool: rows whose action a teacher chose; None if there is no teacher."""
     label: Tensor | None = None
-    """(T, B) int64: what the teacher would do; None if there is no teacher."""
+    """(T, B) int64: what the teacher would do; None if nobody imitates one."""
 
 
 class Rollout:
@@ -61,7 +61,9 @@ class Rollout:
         self.terminated = torch.zeros(steps, num_envs, dtype=torch.bool)
         self.truncated = torch.zeros(steps, num_envs, dtype=torch.bool)
         self.taught = False
-        """Whether a teacher has labelled these rows; `label` and `driven` count only then."""
+        """Whether a teacher took part in these rows; `driven` counts only then."""
+        self.labelled = False
+        """Whether it has told in every row what it would do; `label` counts only then."""
         self.label = torch.zeros(steps, num_envs, dtype=torch.int64)
         self.driven = torch.zeros(steps, num_envs, dtype=torch.bool)
         self.advantage = torch.zeros(steps, num_envs)
@@ -94,5 +96,5 @@ class Rollout:
             choose(self.advantage, 1),
             choose(self.target, 1),
             choose(self.driven, 1) if self.taught else None,
-            choose(self.label, 1) if self.taught else None,
+            choose(self.label, 1) if self.labelled else None,
         )

@@ -48,28 +48,43 @@ class Lesson(NamedTuple):
     """Of the imitation term; 0 and nobody driven: the teacher is not asked."""
     driven: int = 0
     """Environments, the first ones, in which the teacher's actions are taken."""
+    led: int = 0
+    """Environments, those after them, in which an episode that begins is led to its first goal: the teacher's actions
+    are taken until something is paid."""
 
     @property
     def taught(self) -> bool:
-        """Whether there is anything to learn from the teacher."""
-        return self.weight > 0 or self.driven > 0
+        """Whether the teacher is needed."""
+        return self.weight > 0 or self.driven > 0 or self.led > 0
 
     def figures(self, num_envs: int) -> dict[str, float]:
         """For the log."""
-        return {"imitation_weight": self.weight, "teacher_share": self.driven / num_envs}
+        return {
+            "imitation_weight": self.weight,
+            "teacher_share": self.driven / num_envs,
+            "head_start": self.led / num_envs,
+        }
 
 
 NO_LESSON = Lesson()
 
 
-def lesson_at(settings: LearnerSettings, spent: float) -> Lesson:
+def lesson_at(settings: LearnerSettings, spent: float, *, imitate: bool = True) -> Lesson:
     """The lesson of a rollout before which a share `spent` of the budget was spent.
 
     The share of environments that the teacher drives falls twice as fast as the imitation's weight: the learner first
     sees what success looks like, and is then corrected in states of its own making.
+
+    Args:
+        settings: Weights and shares.
+        spent: Share of the budget.
+        imitate: Whether the teacher is imitated; otherwise it gives head starts alone.
     """
+    led = round(falling(settings.head_start, settings.head_start_decay, spent) * settings.num_envs)
+    if not imitate:
+        return Lesson(led=led)
     share = falling(settings.teacher_share, settings.imitation_decay / 2, spent)
-    return Lesson(imitation_weight(settings, spent), round(share * settings.num_envs))
+    return Lesson(imitation_weight(settings, spent), round(share * settings.num_envs), led)
 
 
 class Lessons:
@@ -77,23 +92,31 @@ class Lessons:
 
     def __init__(self, teacher: Teacher | None, num_envs: int) -> None:
         self._teacher = teacher
+        self._lesson = NO_LESSON
+        self._leads = np.zeros(num_envs, bool)
         self._drives = np.zeros(num_envs, bool)
         self.helped = np.zeros(num_envs, bool)
         """(N,) bool: the teacher chose some of the actions of the episode that runs there, or has just ended."""
 
     def begin(self, rollout: Rollout, lesson: Lesson) -> None:
         """Make ready for a rollout. A lesson may follow only on a lesson, or on episodes that begin everywhere."""
-        rollout.taught = self._teacher is not None and lesson.taught
-        self._drives[:] = rollout.taught & (np.arange(len(self._drives)) < lesson.driven)
-        if rollout.taught:
-            rollout.driven[:] = torch.from_numpy(self._drives)
+        self._lesson = lesson if self._teacher is not None else NO_LESSON
+        rollout.taught = self._lesson.taught
+        rollout.labelled = self._lesson.weight > 0
 
     def actions(self, rollout: Rollout, t: int, own: Tensor) -> Tensor:
         """The actions to take in row t: the learner's `own`, or the teacher's where it drives."""
-        begins = rollout.episode_start[t].numpy()
+        begins, lesson = rollout.episode_start[t].numpy(), self._lesson
+        environment = np.arange(len(begins))
+        driven = environment < lesson.driven
+        led = ~driven & (environment < lesson.driven + lesson.led)
+        # Whoever is led is led until something is paid; only an episode's beginning makes one led.
+        self._leads = np.where(begins, led, self._leads) & lesson.taught
+        self._drives = driven | self._leads
         self.helped = (self.helped & ~begins) | self._drives
         if self._teacher is None or not rollout.taught:
             return own
+        rollout.driven[t] = torch.from_numpy(self._drives)
         for index in np.flatnonzero(begins).tolist():
             self._teacher.begin(index)
         if not self._drives.any():
@@ -103,11 +126,12 @@ class Lessons:
 
     def label(self, rollout: Rollout, t: int) -> None:
         """Fill in the labels of row t where the learner acts; meanwhile the engines step."""
-        if rollout.taught and not self._drives.all():
+        if rollout.labelled and not self._drives.all():
             self._ask(rollout, t, ~self._drives)
 
     def hear(self, rollout: Rollout, t: int, rewards: np.ndarray) -> None:
         """Pass on what was done in row t and what it brought."""
+        self._leads &= ~(rewards > 0)
         if self._teacher is not None and rollout.taught:
             self._teacher.hear(rollout.action[t].numpy(), rewards)
 

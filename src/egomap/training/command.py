@@ -27,7 +27,7 @@ from egomap.training.distributed import Ranks, join_ranks
 from egomap.training.files import folder_lock
 from egomap.training.run import CONFIG, RunFolder, begin_run, observation_camera, open_run, worlds_of
 from egomap.training.signals import on_first_signal
-from egomap.training.teachers import require_rules
+from egomap.training.teachers import require_rules, teacher_kind
 from egomap.training.trainer import Counters, Progress, Trainer
 
 LINE_EVERY = 15.0
@@ -98,7 +98,7 @@ def _check(config: TrainConfig) -> float:
     worlds_of(config, "test")
     stages = [worlds_of(config, "train", size=size) for size in config.curriculum or (None,)]
     extent = max(worlds.extent for worlds in stages)
-    if config.imitate != "none":
+    if teacher_kind(config) != "none":
         for worlds in stages:
             require_rules(worlds)
     with torch.random.fork_rng():

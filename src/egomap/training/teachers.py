@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from egomap.agents.explorer.walker import TEACHING
-from egomap.config import TeacherKind, require
+from egomap.config import TeacherKind, TrainConfig, require
 from egomap.envs.vector import DoomVectorEnv
 from egomap.envs.worlds import Worlds
 from egomap.evaluation.explorer import ExplorerPlayer
@@ -24,8 +24,13 @@ def require_rules(worlds: Worlds) -> None:
     require(
         unknown is None,
         f"the explorer can teach only where the rules of the task are known, and {unknown and unknown.id} does not "
-        "tell them; leave out --imitate.",
+        "tell them; leave out --imitate and --learner.head-start.",
     )
+
+
+def teacher_kind(config: TrainConfig) -> TeacherKind:
+    """Who is beside the learner of a run: whom it imitates, or else who gives it head starts."""
+    return "explorer" if config.imitate == "none" and config.learner.head_start else config.imitate
 
 
 class ExplorerTeacher:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from egomap.agents.agent import build_agent
-from egomap.config import TrainConfig
+from egomap.config import TeacherKind, TrainConfig
 from egomap.envs.vector import DoomVectorEnv
 from egomap.envs.worlds import Worlds
 from egomap.evaluation.network import NetworkPlayer
@@ -48,7 +48,7 @@ from egomap.training.distributed import Ranks
 from egomap.training.files import write_whole
 from egomap.training.metrics import Metrics
 from egomap.training.run import RunFolder, observation_camera, worlds_of
-from egomap.training.teachers import TEACHERS
+from egomap.training.teachers import TEACHERS, teacher_kind
 
 EVALUATION_ENVS = 16
 
@@ -197,7 +197,7 @@ class Trainer:
             **self._recent(),
             **figures,
             **bonuses,
-            **(lesson.figures(learner.num_envs) if config.imitate != "none" else {}),
+            **(lesson.figures(learner.num_envs) if self._teacher_kind != "none" else {}),
             "learning_rate": rate,
             "collect_seconds": collected - begin,
             "update_seconds": learned - collected,
@@ -206,7 +206,14 @@ class Trainer:
         }
 
     def _lesson(self, spent: float) -> Lesson:
-        return NO_LESSON if self.config.imitate == "none" else lesson_at(self.config.learner, spent)
+        if self._teacher_kind == "none":
+            return NO_LESSON
+        return lesson_at(self.config.learner, spent, imitate=self.config.imitate != "none")
+
+    @property
+    def _teacher_kind(self) -> TeacherKind:
+        """Who is beside the learner: whom it imitates, or who gives it head starts."""
+        return teacher_kind(self.config)
 
     def _recent(self) -> dict[str, float]:
         # The first episodes to end are the short ones, and those are successes: their mean would begin at 1 and
@@ -262,7 +269,7 @@ class Trainer:
             self.config.learner.rollout_steps,
             seed=self._rank_seed(),
             position=position,
-            teacher=TEACHERS[self.config.imitate](self._env),
+            teacher=TEACHERS[self._teacher_kind](self._env),
         )
 
     def _rank_seed(self) -> int:
