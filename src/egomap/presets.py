@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from egomap.config import AgentConfig, EnvSettings, LearnerSettings, MapSettings, ScenarioConfig, TrainConfig
+from egomap.config import (
+    AgentConfig,
+    EnvSettings,
+    LearnerSettings,
+    MapSettings,
+    PlaceSettings,
+    ScenarioConfig,
+    TrainConfig,
+)
 
 PAPER = TrainConfig(
     agent=AgentConfig(standardise=False, unknown_depth=687.0),
@@ -47,10 +55,10 @@ QUICK = replace(
 
 FULL = replace(
     FAST,
-    agent=replace(FAST.agent, kind="egomap+", use_reward=True),
+    agent=replace(FAST.agent, kind="egomap+", use_reward=True, places=PlaceSettings(compass=True)),
     scenario=ScenarioConfig(task="find-return", size=9),
     curriculum=(5, 7, 9),
-    budget=1_000_000,
+    budget=800_000,
 )
 """EgoMap+ on growing mazes up to the paper's size, meant for `--imitate explorer` (docs/trials.md)."""
 
