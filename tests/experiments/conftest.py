@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from egomap.config import AgentConfig, MapSettings, Task, TrainConfig
+from egomap.config import AgentConfig, EnvSettings, MapSettings, Task, TrainConfig
 from egomap.presets import FAST_LEARNER
 from egomap.scenarios.dataset import ScenarioSet
 from egomap.training.command import train
@@ -20,6 +20,8 @@ def small_config(sets: dict[Task, ScenarioSet]) -> TrainConfig:
         scenario=sets["labyrinth"].config,
         scenarios=str(sets["labyrinth"].folder),
         learner=dataclasses.replace(FAST_LEARNER, num_envs=4, rollout_steps=16, minibatches=2),
+        # Decisions five times as long: an episode of an agent that has learned nothing is over after a hundred.
+        env=EnvSettings(frame_skip=20),
         budget=128,
         evaluate_every=0,
     )
