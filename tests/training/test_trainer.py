@@ -31,6 +31,7 @@ def config(mazes: ScenarioSet) -> TrainConfig:
         agent=AgentConfig(map=MapSettings(map_size=16)),
         scenario=mazes.config,
         scenarios=str(mazes.folder),
+        env=EnvSettings(frame_skip=20),  # the episode that a training ends with is over sooner
         learner=LEARNER,
         budget=4 * DECISIONS,
         evaluate_every=0,
