@@ -12,7 +12,7 @@ from torch import Tensor
 from egomap.agents.agent import AgentOutput
 from egomap.config import LearnerSettings
 from egomap.rl.rollout import Batch
-from egomap.rl.teaching import Lesson, lesson_at
+from egomap.rl.teaching import NO_LESSON, Lesson, lesson_at
 from egomap.rl.terms import TERMS, Loss, imitation_term, loss_of
 
 HALF = torch.zeros(1, 1, 2)  # two actions, each with probability 1/2
@@ -151,10 +151,25 @@ def test_lessons_by_hand() -> None:
     assert [lesson.driven for lesson in lessons.values()] == [8, 6, 4, 0, 0, 0, 0]
     assert [lesson.taught for lesson in lessons.values()] == [True] * 5 + [False] * 2
     assert lesson_at(replace(settings, imitation_decay=0.0), 1.0) == Lesson(0.4, 8)
-    assert Lesson(0.4, 4).figures(16) == {"imitation_weight": 0.4, "teacher_share": 0.25}
+    assert Lesson(0.4, 4, 2).figures(16) == {
+        "imitation_weight": 0.4,
+        "teacher_share": 0.25,
+        "head_start": 0.125,
+    }
 
 
-@pytest.mark.parametrize("name", ["imitation_weight", "imitation_decay", "teacher_share"])
+def test_head_starts_by_hand() -> None:
+    settings = LearnerSettings(
+        num_envs=32, head_start=0.5, head_start_decay=0.5, imitation_weight=2.0, imitation_decay=0.8
+    )
+    assert lesson_at(settings, 0.0) == Lesson(2.0, 8, 16)
+    assert lesson_at(settings, 0.25, imitate=False) == Lesson(0.0, 0, 8)
+    assert lesson_at(settings, 0.5, imitate=False) == lesson_at(settings, 0.9) == NO_LESSON
+
+
+@pytest.mark.parametrize(
+    "name", ["imitation_weight", "imitation_decay", "teacher_share", "head_start", "head_start_decay"]
+)
 @pytest.mark.parametrize("value", [-0.1, float("nan")])
 def test_wrong_settings_are_told(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=name.replace("_", "-")):

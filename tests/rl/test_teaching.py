@@ -12,12 +12,12 @@ import torch
 from egomap.agents import build_agent
 from egomap.agents.explorer.walker import TEACHING
 from egomap.agents.heads import log_prob
-from egomap.config import AgentConfig, LearnerSettings, Task
+from egomap.config import AgentConfig, Task
 from egomap.envs import DoomVectorEnv
 from egomap.envs.worlds import World
 from egomap.evaluation.explorer import ExplorerPlayer
 from egomap.rl.collect import Collector
-from egomap.rl.teaching import NO_LESSON, Lesson, lesson_at
+from egomap.rl.teaching import NO_LESSON, Lesson
 from egomap.scenarios.dataset import ScenarioSet
 from egomap.training.teachers import ExplorerTeacher
 
@@ -151,17 +151,6 @@ def test_a_head_start_ends_when_something_is_paid(sets: dict[Task, ScenarioSet])
         assert not collector.rollout.taught and collector.rollout.batch().driven is None
     finally:
         env.close()
-
-
-def test_lessons_follow_the_budget() -> None:
-    settings = LearnerSettings(
-        num_envs=32, head_start=0.5, head_start_decay=0.5, imitation_weight=2.0, imitation_decay=0.8
-    )
-    assert lesson_at(settings, 0.0) == Lesson(2.0, 8, 16)
-    assert lesson_at(settings, 0.25, imitate=False) == Lesson(0.0, 0, 8)
-    assert lesson_at(settings, 0.5, imitate=False) == NO_LESSON
-    assert lesson_at(settings, 0.9) == NO_LESSON
-    assert Lesson(led=8).figures(32) == {"imitation_weight": 0.0, "teacher_share": 0.0, "head_start": 0.25}
 
 
 def test_worlds_without_rules_are_refused(sets: dict[Task, ScenarioSet]) -> None:
