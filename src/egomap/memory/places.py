@@ -394,9 +394,11 @@ def _begin(distance: Tensor, here: Tensor) -> Tensor:
     size = distance.shape[-1]
     some = torch.where(distance >= 0, distance, math.inf)
     at = here.clamp(max=size * size - 1)
-    around = F.pad(some, (2, 2, 2, 2), value=math.inf).unfold(1, 5, 1).unfold(2, 5, 1).flatten(1, 2)
-    around = around.gather(1, at[:, None, None, None].expand(-1, 1, 5, 5)).flatten(1)  # (B, 25)
-    least, which = around.min(-1)
+    corner = at // size * (size + 4) + at % size  # of 5 x 5 cells, in a frame two cells wide
+    offsets = torch.tensor([r * (size + 4) + c for r in range(5) for c in range(5)], device=at.device)
+    framed = F.pad(some, (2, 2, 2, 2), value=math.inf).flatten(1)
+    around = framed.gather(1, corner[:, None] + offsets)  # (B, 25)
+    least = around.amin(-1)
     which = (around == least[:, None]).int().argmax(-1)  # the first of equals
     near = at + (which // 5 - 2) * size + which % 5 - 2
     own = some.flatten(1).gather(1, at[:, None])[:, 0] < math.inf
