@@ -163,6 +163,7 @@ def test_head_starts_by_hand() -> None:
         num_envs=32, head_start=0.5, head_start_decay=0.5, imitation_weight=2.0, imitation_decay=0.8
     )
     assert lesson_at(settings, 0.0) == Lesson(2.0, 8, 16)
+    assert lesson_at(replace(settings, head_start=1.0), 0.0) == Lesson(2.0, 8, 24)  # nobody is left
     assert lesson_at(settings, 0.25, imitate=False) == Lesson(0.0, 0, 8)
     assert lesson_at(settings, 0.5, imitate=False) == lesson_at(settings, 0.9) == NO_LESSON
 

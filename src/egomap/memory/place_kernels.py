@@ -172,6 +172,18 @@ def _aim(distance: Array, begin: int, steps: int, aim: Array) -> int:
 
 
 @_compile
+def _lead(
+    distance: Array, here: int, reach: float, setting_out: int, framed: Array, plane: int, aim: Array
+) -> tuple[int, int]:
+    """Draw a way and where it sets out to; the agent's own distance and the cell it is led to, -1 without a way."""
+    begins, own, end = _begin(distance, here, framed.shape[0] - 2), -1, -1
+    if begins >= 0:
+        own, end = distance[begins], _aim(distance, begins, setting_out, aim)
+    _draw_way(distance, own, reach, framed, plane)
+    return own, end
+
+
+@_compile
 def _beyond(free: Array, blocked: Array, last: Array, side: int, cell: int, aim: Array) -> None:
     """Move an aim on to the middle of the unknown cells around a cell."""
     row, column = cell // side, cell % side
@@ -255,11 +267,7 @@ def follow(
                 if homeward[n] < cells:
                     distance[homeward[n]] = 0
                     _spread(open_, distance, queue, 1)
-                begins = _begin(distance, place, side)
-                ways[t, n, 0] = distance[begins] if begins >= 0 else -1
-                _draw_way(distance, ways[t, n, 0], reach, framed, planes)
-                if begins >= 0:
-                    _aim(distance, begins, setting_out, aims[t, n, 0])
+                ways[t, n, 0], _ = _lead(distance, place, reach, setting_out, framed, planes, aims[t, n, 0])
                 distance[:] = -1
                 length = 0
                 for cell in range(cells):
@@ -268,13 +276,11 @@ def follow(
                         queue[length] = cell
                         length += 1
                 _spread(open_, distance, queue, length)
-                begins = _begin(distance, place, side)
-                ways[t, n, 1] = distance[begins] if begins >= 0 else -1
-                _draw_way(distance, ways[t, n, 1], reach, framed, planes + 1)
-                if begins >= 0:
-                    end = _aim(distance, begins, setting_out, aims[t, n, 1])
-                    if distance[end] == 0:
-                        _beyond(free[n], blocked[n], last[n], side, end, aims[t, n, 1])
+                ways[t, n, 1], end = _lead(
+                    distance, place, reach, setting_out, framed, planes + 1, aims[t, n, 1]
+                )
+                if end >= 0 and distance[end] == 0:
+                    _beyond(free[n], blocked[n], last[n], side, end, aims[t, n, 1])
             _sample(framed, affine_near[t, n], near[t, n])
             _pool(framed, factor, pooled)
             _sample(pooled, affine_far[t, n], far[t, n])

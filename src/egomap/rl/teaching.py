@@ -45,7 +45,7 @@ class Lesson(NamedTuple):
     """How much of one rollout is taught."""
 
     weight: float = 0.0
-    """Of the imitation term; 0 and nobody driven: the teacher is not asked."""
+    """Of the imitation term; 0 with nobody driven or led: the teacher is not asked."""
     driven: int = 0
     """Environments, the first ones, in which the teacher's actions are taken."""
     led: int = 0
@@ -80,11 +80,12 @@ def lesson_at(settings: LearnerSettings, spent: float, *, imitate: bool = True) 
         spent: Share of the budget.
         imitate: Whether the teacher is imitated; otherwise it gives head starts alone.
     """
-    led = round(falling(settings.head_start, settings.head_start_decay, spent) * settings.num_envs)
+    envs = settings.num_envs
+    led = round(falling(settings.head_start, settings.head_start_decay, spent) * envs)
     if not imitate:
         return Lesson(led=led)
-    share = falling(settings.teacher_share, settings.imitation_decay / 2, spent)
-    return Lesson(imitation_weight(settings, spent), round(share * settings.num_envs), led)
+    driven = round(falling(settings.teacher_share, settings.imitation_decay / 2, spent) * envs)
+    return Lesson(imitation_weight(settings, spent), driven, min(led, envs - driven))
 
 
 class Lessons:
@@ -106,6 +107,8 @@ class Lessons:
 
     def actions(self, rollout: Rollout, t: int, own: Tensor) -> Tensor:
         """The actions to take in row t: the learner's `own`, or the teacher's where it drives."""
+        if self._teacher is None:
+            return own
         begins, lesson = rollout.episode_start[t].numpy(), self._lesson
         environment = np.arange(len(begins))
         driven = environment < lesson.driven
@@ -114,7 +117,7 @@ class Lessons:
         self._leads = np.where(begins, led, self._leads) & lesson.taught
         self._drives = driven | self._leads
         self.helped = (self.helped & ~begins) | self._drives
-        if self._teacher is None or not rollout.taught:
+        if not rollout.taught:
             return own
         rollout.driven[t] = torch.from_numpy(self._drives)
         for index in np.flatnonzero(begins).tolist():
