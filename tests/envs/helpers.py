@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from egomap.envs import DoomEnv
-from egomap.envs.ego_motion import wrap
 from egomap.scenarios.dataset import ScenarioSet
 from egomap.scenarios.layout import Layout
 from egomap.scenarios.tasks import player_start, way
+from egomap.worlds.ego_motion import wrap
 
 LEFT, RIGHT, FORWARD, FORWARD_LEFT, FORWARD_RIGHT = range(5)
 Point = tuple[float, float]

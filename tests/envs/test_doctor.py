@@ -130,6 +130,7 @@ def test_command_fails_with_the_checks(tmp_path: Path) -> None:
     run = command(tmp_path, EGOMAP_CACHE=str(tmp_path / "file" / "cache"))
     assert run.returncode == 2
     assert re.search(r"^FAIL  cache: ", run.stdout, re.MULTILINE)
+    assert run.stdout.splitlines()[-2] == "none  speed: not measured, for a check has failed."
     assert run.stdout.splitlines()[-1] == f"1 of {len(NAMES) + len(MACHINE)} checks failed."
     assert "Traceback" not in run.stderr
 

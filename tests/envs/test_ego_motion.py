@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from egomap.envs import DoomEnv
 from egomap.envs.accounts import Accounts
-from egomap.envs.ego_motion import EgoMotion, Odometry, Pose, ego_motion_between, moved, wrap, wrap_all
+from egomap.worlds.ego_motion import EgoMotion, Odometry, Pose, ego_motion_between, moved, wrap, wrap_all
 
 from .helpers import FORWARD, LEFT, random_actions
 

@@ -18,15 +18,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import vizdoom as vzd
 
 from egomap.config import Task
 from egomap.envs import DoomEnv, DoomVectorEnv, _guard_process
-from egomap.envs.episodes import Episode
 from egomap.envs.guard import guard
 from egomap.envs.vector import Arrays
 from egomap.envs.worlds import World
 from egomap.evaluation.runner import play as play_all
 from egomap.scenarios.dataset import ScenarioSet
+from egomap.worlds.episodes import Episode
 
 from .helpers import alive, all_same, eventually, play, random_actions, run_python, shortened
 
@@ -140,6 +141,20 @@ def test_whatever_ends_an_engine(how: str, doom: Make) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------- engines stuck
+
+
+def test_an_engine_that_starts_slowly_is_waited_for(
+    doom: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a machine with far more to do than it has cores; the watchdog is for engines that have started."""
+    slow = tmp_path / "slow engine"
+    slow.write_text(f'#!/bin/sh\nsleep 6\nexec "{vzd.exe_path}" "$@"\n')
+    slow.chmod(0o755)
+    monkeypatch.setattr(vzd, "exe_path", str(slow))
+    env = doom("labyrinth", watchdog=1.0)
+    env.reset(seed=1)
+    monkeypatch.undo()
+    assert env.step(NOOP)[-1]["engine_restarts"] == 0
 
 
 @pytest.mark.parametrize("during", ["step", "reset"])

@@ -103,7 +103,7 @@ def free_locks(instance: str) -> int:
 def end_berth(folder: str) -> bool:
     """Kill what runs in one engine's folder and remove its shared memory; whether there was anything.
 
-    The launcher goes first, for it would start a killed engine anew while none is ready.
+    The launcher goes first, because it would restart a killed engine while none is ready.
     """
     record = read_record(folder)
     if record is None:
@@ -123,7 +123,7 @@ def end_all(folder: str) -> None:
         found = [end_berth(path) for path in berths]
         if not berths or time.monotonic() > give_up:
             break
-        if all(found):  # once more, for a launcher may have written anew in its last moment
+        if all(found):  # once more, because a launcher may have written again in its last moment
             give_up = 0.0
         time.sleep(0.05)
     shutil.rmtree(folder, ignore_errors=True)

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from egomap.envs.ego_motion import Odometry, Pose, wrap, wrap_all
+from egomap.worlds.ego_motion import Odometry, Pose, wrap, wrap_all
 
 
 class Accounts:

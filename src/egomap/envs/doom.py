@@ -15,6 +15,7 @@ import gymnasium
 import numpy as np
 
 from egomap.config import (
+    ACTIONS,
     NUM_ACTIONS,
     OBSERVATION_HEIGHT,
     OBSERVATION_WIDTH,
@@ -24,11 +25,12 @@ from egomap.config import (
     Task,
     require,
 )
-from egomap.envs.episodes import Episode, episode_seed
 from egomap.envs.rendering import render_mode as rendering_of
 from egomap.envs.simulator import Simulator, blank_observation
 from egomap.envs.worlds import PathLike, World, Worlds, worlds_of_files, worlds_of_set
 from egomap.scenarios import dataset
+from egomap.worlds.api import WorldSpec
+from egomap.worlds.episodes import Episode, episode_seed
 
 TICS_PER_SECOND = 35
 
@@ -46,6 +48,11 @@ def observation_space() -> gymnasium.spaces.Dict:
             "reward": box(-np.inf, np.inf, (), np.float32),
         }
     )
+
+
+def doom_spec(settings: EnvSettings, extent: float) -> WorldSpec:
+    """What an agent must know of our worlds: the camera of the rendering, the side of the arena, the actions."""
+    return WorldSpec("doom", rendering_of(settings.rendering).observation_camera, extent, ACTIONS)
 
 
 def find_worlds(

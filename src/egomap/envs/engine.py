@@ -53,7 +53,8 @@ _DEATHS = (
 )
 _FOR_TRAINER_ALONE = {signal.SIGINT, signal.SIGHUP, signal.SIGTERM}
 ROOM = "EGOROOM"
-_START_SECONDS = 60.0
+_START_SECONDS = 180.0
+"""Choice: loading its files is a fifth of a second of a core, which a crowded machine may take minutes to give."""
 _START_ATTEMPTS = 5
 
 
@@ -214,7 +215,7 @@ class Engine:
             self.close()
 
     def _start(self) -> None:
-        """Start an engine; it may die on the way, for whoever kills engines does not ask how old they are."""
+        """Start an engine, with several attempts: it may also be killed while it starts."""
         for _ in range(_START_ATTEMPTS):
             try:
                 self._start_once()
@@ -230,7 +231,7 @@ class Engine:
         except BaseException:
             guard().release(berth)
             raise
-        berth.set_deadline(max(self._watchdog, 5.0))
+        berth.set_deadline(_START_SECONDS + 5)
         failure: list[BaseException] = []
 
         def init() -> None:

@@ -23,7 +23,7 @@ from egomap.envs import _guard_process
 MAX_ENGINES = 4096
 
 # The launcher is the process that ViZDoom waits for. ViZDoom's own start-up crashes the whole Python process
-# when its engine dies before it is ready, so the launcher starts the engine anew then; and if the engine cannot
+# when its engine dies before it is ready, so the launcher restarts the engine then; and if the engine cannot
 # start at all, the launcher writes `failed` and waits for its folder to go, so that the caller can say what is wrong.
 # It is written once, and every berth has a link to it: a program that was written a moment ago may be "busy", held
 # open by the child of a fork in another thread, and cannot be run until that child is gone.
@@ -74,7 +74,7 @@ class Berth:
         return launcher
 
     def set_deadline(self, seconds: float) -> None:
-        """From now the guard kills the engine after `seconds`, unless the deadline is set anew or cleared."""
+        """From now the guard kills the engine after `seconds`, unless the deadline is reset or cleared."""
         self.deadlines[self.number] = time.monotonic() + seconds
 
     def clear_deadline(self) -> None:
@@ -83,7 +83,7 @@ class Berth:
 
     @property
     def has_deadline(self) -> bool:
-        """Whether somebody waits for the engine."""
+        """Whether a thread waits for the engine."""
         return self.deadlines[self.number] != 0.0
 
     def mark_ready(self) -> None:
@@ -165,7 +165,7 @@ class Guard:
                 bool(self._free),
                 f"{MAX_ENGINES} engines are open in this process already; close some first.",
             )
-            if self._process.poll() is not None:  # somebody killed the guard; no engine starts unwatched
+            if self._process.poll() is not None:  # the guard was killed; no engine starts without one
                 os.close(self._pipe)
                 self._process = self._start_process()
             number = self._free.pop()
@@ -219,7 +219,7 @@ _guard_lock = threading.RLock()
 
 
 def guard() -> Guard:
-    """The guard of this process, started on first use (and anew in a forked child)."""
+    """The guard of this process, started on first use (and again in a forked child)."""
     global _guard
     with _guard_lock:
         if _guard is None or _guard.pid != os.getpid():

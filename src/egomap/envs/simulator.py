@@ -15,28 +15,14 @@ import numpy as np
 from egomap.config import OBSERVATION_HEIGHT, OBSERVATION_WIDTH, EnvSettings
 from egomap.envs.accounts import Accounts
 from egomap.envs.engine import Engine, EngineDied
-from egomap.envs.episodes import Episode
 from egomap.envs.rendering import RenderMode, render_mode
 from egomap.envs.worlds import World, Worlds
 from egomap.scenarios.scripts import RUNNING, SOLVED
+from egomap.worlds.api import ObservationRow
+from egomap.worlds.episodes import Episode
 
 _SIZE = (OBSERVATION_WIDTH, OBSERVATION_HEIGHT)
 _LOAD_ATTEMPTS = 3
-
-
-class ObservationRow(NamedTuple):
-    """Where one observation is written; views into the caller's arrays."""
-
-    rgb: np.ndarray
-    """(64, 112, 3) uint8."""
-    depth: np.ndarray
-    """(64, 112) float32."""
-    pose: np.ndarray
-    """(3,) float32."""
-    ego_motion: np.ndarray
-    """(3,) float32."""
-    reward: np.ndarray
-    """() float32: what the decision before brought."""
 
 
 def blank_observation() -> tuple[dict[str, np.ndarray], ObservationRow]:
@@ -130,7 +116,7 @@ class Simulator:
         return Outcome(self.reward, terminated=False, truncated=False)
 
     def act(self, action: int, observation: ObservationRow) -> bool:
-        """The first half of a decision: hold the action and write the pictures. Whether the episode goes on.
+        """First half of a decision: hold the action, write the pictures; True if the episode continues.
 
         The second half is to account for it and to write where the player is: for one environment `step` does it, for
         many it is done in one go. Threads run this half, which hardly needs Python's lock.
@@ -194,7 +180,7 @@ class Simulator:
         if self.worlds[self.episode.layout].layout is not None:  # the scripts of our maps say so
             status = self.engine.status
             return status != RUNNING, status == SOLVED
-        # Anybody's map, whose rewards may come all the time: a prize beside the time-out says nothing.
+        # A foreign map may give rewards at any time: a reward at the time-out proves nothing.
         terminated = not self.engine.timed_out
         paid = bool(self.accounts.last_event[self._row] > 0.0)
         return terminated, terminated and paid and not self.engine.player_dead

@@ -12,7 +12,7 @@ import atexit
 import os
 import weakref
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import cv2
 import gymnasium
@@ -30,61 +30,18 @@ from egomap.config import (
     require,
 )
 from egomap.envs.accounts import Accounts
-from egomap.envs.doom import find_worlds, observation_space
-from egomap.envs.episodes import EachLayout, Episode, EpisodeStream, ShuffledEpisodes
+from egomap.envs.doom import doom_spec, find_worlds, observation_space
 from egomap.envs.guard import MAX_ENGINES
 from egomap.envs.pool import ThreadPool, cores_to_bind, default_threads
 from egomap.envs.rendering import render_mode as rendering_of
-from egomap.envs.simulator import ObservationRow, Simulator
+from egomap.envs.simulator import Simulator
 from egomap.envs.worlds import PathLike, Worlds
 from egomap.scenarios import dataset
-
-Arrays = dict[str, np.ndarray]
+from egomap.worlds.api import Arrays, Target, WorldSpec, observation_arrays
+from egomap.worlds.episodes import EachLayout, Episode, EpisodeStream, ShuffledEpisodes
 
 _EPISODE_ATTEMPTS = 5
 """How often an episode that must be played is begun, if its engine dies in it."""
-
-
-def observation_arrays(*shape: int) -> Arrays:
-    """Zeroed arrays for observations with these leading axes, laid out so that engines write straight into them.
-
-    `rgb` is (..., 3, 64, 112) as the space says, but in memory its channels come last: the form that the
-    engines write and that convolutions are fastest on.
-    """
-    height, width = OBSERVATION_HEIGHT, OBSERVATION_WIDTH
-    return {
-        "rgb": np.moveaxis(np.zeros((*shape, height, width, 3), np.uint8), -1, -3),
-        "depth": np.zeros((*shape, height, width), np.float32),
-        "pose": np.zeros((*shape, 3), np.float32),
-        "ego_motion": np.zeros((*shape, 3), np.float32),
-        "reward": np.zeros(shape, np.float32),
-    }
-
-
-class Target(NamedTuple):
-    """Where a step writes: the arrays of N environments, and their rows cut once for all."""
-
-    arrays: Arrays
-    rows: list[ObservationRow]
-
-    @staticmethod
-    def of(arrays: Arrays) -> Target:
-        """Cut `arrays` (leading axis N) into rows; they must be laid out as `observation_arrays` does."""
-        model = observation_arrays(len(arrays["rgb"]))
-        for name, wanted in model.items():
-            got = arrays[name]
-            fits = (got.dtype, got.shape, got.strides[1:]) == (wanted.dtype, wanted.shape, wanted.strides[1:])
-            require(
-                fits and got.flags.writeable,
-                f"{name} is not laid out for writing; make the arrays with observation_arrays().",
-            )
-        channels_last = np.moveaxis(arrays["rgb"], -3, -1)
-        others = [arrays[name] for name in ObservationRow._fields[1:]]
-        rows = [
-            ObservationRow(channels_last[i], *(array[i, ...] for array in others))
-            for i in range(len(channels_last))
-        ]
-        return Target(arrays, rows)
 
 
 class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
@@ -177,6 +134,11 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         return self._mode.observation_camera
 
     @property
+    def world_spec(self) -> WorldSpec:
+        """What an agent must know to be built for these worlds."""
+        return doom_spec(self.settings, self.extent)
+
+    @property
     def extent(self) -> float:
         """Side in map units of a square around the origin that holds every arena."""
         return self.worlds.extent
@@ -205,7 +167,7 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
 
     @property
     def episodes_begun(self) -> int:
-        """How many episodes of the stream have begun; `reset(options={"position": p})` goes on from there."""
+        """How many episodes of the stream have begun; `reset(options={"position": p})` continues from there."""
         queued = sum(episode is not None for episode in self._next)
         return self._stream.position - queued if self._stream else 0
 
@@ -215,7 +177,7 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         """Begin an episode in every environment.
 
         Args:
-            seed: an integer seeds the stream of episodes (layouts and their seeds) anew. None lets it go on; the
+            seed: an integer seeds the sequence of episodes (layouts and their seeds) again. None continues it; the
                 first time, it is seeded by chance.
             options: `position`: begin the stream there (with a seed); `layout`: N layouts to begin with.
         """
@@ -286,10 +248,7 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
     def write_to(self, target: Target) -> None:
         """Let the following resets and steps write there; a learner hands over row t + 1 of its rollout."""
         require(not self._stepping, "the engines are stepping: call step_wait() first.")
-        require(
-            len(target.rows) == self.num_envs,
-            f"the target has {len(target.rows)} rows; {self.num_envs} needed.",
-        )
+        target.require_for(self.num_envs, OBSERVATION_HEIGHT, OBSERVATION_WIDTH)
         self._target = target
 
     def info(self, index: int) -> dict[str, Any]:

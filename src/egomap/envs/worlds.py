@@ -1,4 +1,4 @@
-"""The worlds that can be played: maps of a generated set, or of anybody's ViZDoom files.
+"""The worlds that can be played: maps of a generated set, or of any ViZDoom files.
 
 What comes in: a scenario set and a split, or one or many `.cfg` files. What goes out: `Worlds`, maps each with its
 files, an identity, the centre of its arena and, where known, its layout. Files are checked here, before any engine
@@ -55,6 +55,10 @@ class Worlds(Sequence[World]):
         """The longest side of all arenas: a map that covers it covers every layout."""
         return max(world.extent for world in self.worlds)
 
+    def first(self, count: int | None) -> Worlds:
+        """The first so many of them; all with None."""
+        return self if count is None else Worlds(self.worlds[:count])
+
 
 def worlds_of_set(scenarios: ScenarioSet, split: str) -> Worlds:
     """The worlds of one split of a generated set."""
@@ -85,7 +89,7 @@ def worlds_of_files(config: PathLike | Sequence[PathLike]) -> Worlds:
     """The worlds of any ViZDoom `.cfg`, of several, or of a glob pattern.
 
     One file: every map of its WAD, the configured one first. Several: the configured map of each. An engine that goes
-    from one file to another starts anew (0.3 s): maps cannot be put together in one WAD, for a script may name its
+    from one file to another restarts (0.3 s): maps cannot be merged into one WAD, because a script may name its
     own map by number, and would then do nothing without a word.
     """
     paths = _expand(config)

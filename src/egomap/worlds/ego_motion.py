@@ -63,7 +63,7 @@ def wrap_all(angles: np.ndarray) -> np.ndarray:
 class Odometry:
     """Follows N agents through their episodes, with multiplicative noise that accumulates.
 
-    Choice: each of the three components gets its own factor N(1, sigma), drawn anew for each decision. Without
+    Choice: each of the three components gets its own factor N(1, sigma), drawn for each decision. Without
     noise the pose is the simulator's own, free of rounding.
     """
 

@@ -1,7 +1,7 @@
 """Which layout is played next, and with which seed: a stream of episodes.
 
 What comes in: the number of layouts and a seed. What goes out: episodes one after the other, the same for the
-same seed. The position in the stream is all the state there is, so that a run can go on where it stopped.
+same seed. The position in the stream is all the state there is, so that a run can resume where it stopped.
 """
 
 from __future__ import annotations
@@ -34,6 +34,20 @@ class EpisodeStream(Protocol):
 def episode_seed(*key: int) -> int:
     """A 31-bit seed (what the engine takes) from any non-negative integers."""
     return int(np.random.SeedSequence(key).generate_state(1)[0] >> 1)
+
+
+class FreshEpisodes:
+    """Endless: every episode has a seed of its own, and no layout comes twice."""
+
+    def __init__(self, seed: int, position: int = 0) -> None:
+        self._seed = seed
+        self.position = position
+
+    def next(self) -> Episode:
+        """The next episode; never None."""
+        episode = Episode(0, episode_seed(self._seed, self.position))
+        self.position += 1
+        return episode
 
 
 class ShuffledEpisodes:
