@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import get_args
 
 import pytest
 import torch
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from egomap import kinds
 from egomap.agents import Agent, Perception, build_agent, entropy, log_prob
-from egomap.config import AgentConfig, AgentKind, Camera, MapSettings
+from egomap.config import AgentConfig, Camera, MapSettings
 from egomap.memory.protocol import MemoryInputs, TensorSpec
 
 CAMERA = Camera.from_fov(112, 64, horizontal=1.85, vertical=1.2)
@@ -97,8 +96,9 @@ def test_step_under_no_grad(kind):
     torch.testing.assert_close(one.log_prob, log_prob(one.logits, one.action))
     torch.testing.assert_close(one.entropy, entropy(one.logits))
     assert one.action.dtype == torch.int64 and one.value.shape == (3,)
-    # Not yet trained, the policy is close to uniform.
-    assert (one.logits.softmax(-1) - 0.2).abs().max() < 0.05
+    # Not yet trained, the policy's own actions are close to uniform; those of guides are not.
+    own = one.logits[:, : agent.heads.num_actions].softmax(-1)
+    assert (own - 0.2).abs().max() < 0.05
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - {"none"}))
@@ -128,7 +128,6 @@ def test_without_memory_nothing_but_the_latest_observation_counts():
 
 
 def test_every_kind_can_be_built_and_named():
-    assert list(kinds.KINDS) == list(get_args(AgentKind))
     assert len({kind.label for kind in kinds.KINDS.values()}) == len(kinds.KINDS)
     assert len({kind.colour for kind in kinds.KINDS.values()}) == len(kinds.KINDS)
     agent = build_agent(AgentConfig(kind="frame-stack", stack_size=7), CAMERA, EXTENT)
@@ -197,8 +196,8 @@ def test_wrong_observations_and_settings_are_told():
         agent.unroll(obs, agent.initial_state(2), start)
     for wrong, message in (
         (
-            AgentConfig(kind="dnc"),
-            "kind must be one of none, frame-stack, gru, lstm, neural-map, egomap, places, egomap\\+; got 'dnc'",
+            AgentConfig(kind="an elephant"),
+            "kind must be one of none, frame-stack, gru, .*, or package.module:Class of .*; got 'an elephant'",
         ),
         (AgentConfig(kind="neural-map", use_reward=True), "neural-map does not take the reward"),
         (AgentConfig(hidden_size=0), "hidden-size must be 1 or more"),

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from egomap.agents.explorer import grid
 from egomap.agents.explorer.things import LOOKS, evidence, tint, tinted
-from egomap.agents.explorer.walker import Walker, decisions
+from egomap.agents.explorer.walker import Walker
 from egomap.agents.planner import OPEN, move
 from egomap.config import Camera
 from egomap.envs.doom import find_worlds
-from egomap.envs.episodes import Episode
 from egomap.envs.vector import DoomVectorEnv
 from egomap.envs.worlds import Worlds
 from egomap.evaluation.explorer import ExplorerPlayer, search_for
 from egomap.evaluation.runner import play
+from egomap.ways import grid
+from egomap.worlds.episodes import Episode
 
 CAMERA = Camera(112, 64, 42.0, 51.2, 56.0, 32.0)
 
@@ -149,7 +149,7 @@ def test_decisions_equal_the_formula(seed):
     cost, gate = (rng.integers(1, 81, 81).astype(np.int32) for _ in range(2))
     x, y, heading = rng.uniform(-60, 60, 3)
     turning = int(rng.integers(-1, 2))
-    found = decisions(cost, gate, cells, side, -72.0, x, y, heading, turning)
+    found = grid.decisions(cost, gate, cells, side, -72.0, x, y, heading, turning)
     for cell, price in zip(cells, found, strict=True):
         row, column = divmod(int(gate[cell]), side)
         aim = math.atan2(-72 + 16 * (row + 0.5) - y, -72 + 16 * (column + 0.5) - x)

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 
-from egomap.agents.heads import Heads, choose, entropy, log_prob
+from egomap.agents.heads import STAY, Heads, choice_of, choose, entropy, joint, log_prob, of_actions, taken
 
 
 def test_sizes_and_initialisation():
@@ -38,3 +39,49 @@ def test_argmax_and_sampling():
     torch.testing.assert_close(logp, log_prob(logits, sampled))
     again, _ = choose(logits, generator=torch.Generator().manual_seed(0))
     assert torch.equal(sampled, again)
+
+
+def test_following_and_acting_make_one_table():
+    follow = torch.tensor([0.0, math.log(3.0)])  # itself 1/4, the guide 3/4
+    own = torch.tensor([0.0, 0.0])
+    votes = torch.tensor([[0.0, 1.0]])
+    table = joint(follow, own, votes, torch.tensor(-1)).exp()
+    torch.testing.assert_close(table, torch.tensor([0.125, 0.125, 0.0, 0.75]))
+    torch.testing.assert_close(of_actions(table.log(), 2).exp(), torch.tensor([0.125, 0.875]))
+    assert taken(torch.tensor([0, 1, 2, 3]), 2).tolist() == [0, 1, 0, 1]
+
+
+def test_the_likeliest_choice_of_an_action():
+    table = torch.tensor(
+        [[0.1, 0.3, 0.2, 0.4], [0.4, 0.3, 0.2, 0.1]]
+    ).log()  # itself and a guide, two actions
+    assert choice_of(table, torch.tensor([0, 1]), 2).tolist() == [2, 1]
+
+
+def test_whoever_is_followed_is_followed_on():
+    follow, own, votes = torch.zeros(2), torch.zeros(2), torch.tensor([[1.0, 0.0]])
+    kept = joint(follow, own, votes, torch.tensor(1)).exp()
+    assert float(kept[2]) == pytest.approx(math.exp(STAY) / (math.exp(STAY) + 1))
+    kept = joint(follow, own, votes, torch.tensor(0)).exp()
+    assert float(kept[:2].sum()) == pytest.approx(math.exp(STAY) / (math.exp(STAY) + 1))
+
+
+def test_what_cannot_be_chosen_adds_no_entropy_and_no_gradient_of_nan():
+    follow = torch.zeros(3, 2, requires_grad=True)
+    own = torch.zeros(3, 4, requires_grad=True)
+    votes = torch.eye(4)[:3].unsqueeze(1)
+    logits = joint(follow, own, votes, torch.tensor([-1, 0, 1]))
+    spread = entropy(logits)
+    assert float(spread[0].detach()) == pytest.approx(math.log(2) + 0.5 * math.log(4), abs=1e-4)
+    spread.sum().backward()
+    assert torch.isfinite(follow.grad).all() and torch.isfinite(own.grad).all()
+
+
+def test_new_heads_trust_their_guides_as_they_are_told():
+    heads = Heads(10 + 2 * 3 + 1, 3, votes=(0.7, -0.5))
+    x = torch.zeros(1, 17)
+    x[:, 10], x[:, 14], x[:, 16] = 1.0, 1.0, -1.0
+    logits, value = heads(x)
+    shares = logits.exp().unflatten(-1, (3, 3)).sum(-1)[0]
+    torch.testing.assert_close(shares, torch.tensor([0.0, 0.7, -0.5]).softmax(-1), atol=0.05, rtol=0)
+    assert value.shape == (1,)

@@ -14,25 +14,30 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from egomap.agents.heads import Heads, choose, entropy
+from egomap.agents.heads import Heads, choice_of, choose, entropy, of_actions, taken
 from egomap.agents.perception import KERNELS, STRIDES, Perception
 from egomap.config import NUM_ACTIONS, AgentConfig, Camera
-from egomap.kinds import Fitting, build_memory
 from egomap.memory.protocol import (
+    Fitting,
     Memory,
     MemoryInputs,
     MemoryState,
     MemoryTrace,
+    Notes,
     ParameterGroups,
+    Rate,
     check_episode_start,
     figures,
     parameter_groups,
+    rates,
     reset_state,
 )
+from egomap.memory.registry import build_memory
 
 Observation = Mapping[str, Tensor]
 """rgb (..., 3, H, W) uint8, depth (..., H, W) map units, pose (..., 3), ego_motion (..., 3), and reward (...), what
-the decision before brought, if it is to be told; others are ignored."""
+the decision before brought, if it is to be told; and what the memory noted of it, if it has been noted before;
+others are ignored."""
 
 OBSERVATION_KEYS = ("rgb", "depth", "pose", "ego_motion")
 
@@ -41,7 +46,7 @@ class AgentStep(NamedTuple):
     """What an agent decides for N environments."""
 
     action: Tensor
-    """(N,) int64."""
+    """(N,) int64; with guides an entry of the table of `egomap.agents.heads`, see `Agent.taken`."""
     log_prob: Tensor
     """(N,) log-probability of that action."""
     value: Tensor
@@ -50,6 +55,8 @@ class AgentStep(NamedTuple):
     """(N, actions)."""
     state: MemoryState
     """The memory after this step; opaque."""
+    notes: Notes | None = None
+    """What the memory noted of the observation, to be handed back with it in `unroll`; None if it notes nothing."""
 
     @property
     def entropy(self) -> Tensor:
@@ -61,13 +68,22 @@ class AgentOutput(NamedTuple):
     """What an agent thinks of a sequence of T steps of N environments."""
 
     logits: Tensor
-    """(T, N, actions)."""
+    """(T, N, actions); with guides of the whole table of `egomap.agents.heads`."""
     value: Tensor
     """(T, N)."""
     state: MemoryState
     """The memory after the last step; opaque."""
     output: Tensor
     """(T, N, output_size): what the memory says and the heads read, for terms of a loss that need more."""
+    num_actions: int | None = None
+    """Actions proper, if the logits may be of more (`egomap.agents.heads`)."""
+    auxiliary: Tensor | None = None
+    """(T, N, size): what the auxiliary head says of it; None without one."""
+
+    @property
+    def policy(self) -> Tensor:
+        """(T, N, actions) logits of the actions proper, whoever was followed."""
+        return self.logits if self.num_actions is None else of_actions(self.logits, self.num_actions)
 
 
 class Agent(nn.Module):
@@ -78,6 +94,7 @@ class Agent(nn.Module):
         memory: Any module with the methods of `egomap.memory.protocol.Memory`, a user's own too.
         num_actions: Discrete actions (paper: 5).
         value_gain: Gain of the value head's initialisation.
+        auxiliary_size: Values of a further linear head, which only learns (`egomap.rl.auxiliary`); 0: none.
     """
 
     def __init__(
@@ -87,11 +104,20 @@ class Agent(nn.Module):
         *,
         num_actions: int = NUM_ACTIONS,
         value_gain: float = AgentConfig.value_gain,
+        auxiliary_size: int = 0,
     ):
         super().__init__()
         self.perception = perception
         self.memory = memory
-        self.heads = Heads(memory.output_size, num_actions, value_gain=value_gain)
+        votes = getattr(memory, "votes", ())
+        if votes and num_actions != NUM_ACTIONS:
+            raise ValueError(
+                f"guides speak of the {NUM_ACTIONS} actions of the mazes, and this world has {num_actions}; "
+                "choose an agent without guides."
+            )
+        self.heads = Heads(memory.output_size, num_actions, value_gain=value_gain, votes=votes)
+        # After everything else, so that its weights draw nothing from those of an agent without it.
+        self.auxiliary = nn.Linear(memory.output_size, auxiliary_size) if auxiliary_size else None
 
     def initial_state(self, n: int) -> MemoryState:
         """The state of `n` environments at the start of an episode."""
@@ -125,12 +151,16 @@ class Agent(nn.Module):
         # On a CPU it is cheaper to look than to rewrite a state in which nothing starts.
         if episode_start.device.type != "cpu" or bool(episode_start.any()):
             state = reset_state(self.memory, state, episode_start)
+        if inputs.notes is None and hasattr(self.memory, "note"):
+            nowhere = torch.zeros_like(episode_start)[None]  # the state has been reset
+            notes, state = self.memory.note(inputs.each(lambda part: part[None]), state, nowhere)
+            inputs = inputs._replace(notes={name: note[0] for name, note in notes.items()})
         out, state = self.memory.step(inputs, state, trace=trace)
         logits, value = self.heads(out)
         action, log_prob = choose(logits, deterministic=deterministic, generator=generator)
         if trace is not None:
             trace["features"], trace["output"] = inputs.features, out.detach()
-        return AgentStep(action, log_prob, value, logits, state)
+        return AgentStep(action, log_prob, value, logits, state, inputs.notes)
 
     def unroll(self, observations: Observation, state: MemoryState, episode_start: Tensor) -> AgentOutput:
         """Logits and values of T steps of N environments, all that can be parallel in time in one batch.
@@ -141,11 +171,30 @@ class Agent(nn.Module):
             episode_start: (T, N) bool.
 
         Returns:
-            Logits (T, N, actions), value (T, N), the last state and the memory's output; equal to a loop of `step`.
+            Logits (T, N, actions), value (T, N), the last state, the memory's output, and what the auxiliary head
+            says, if there is one; equal to a loop of `step`.
         """
         out, state = self.remember(observations, state, episode_start)
         logits, value = self.heads(out)
-        return AgentOutput(logits, value, state, out)
+        auxiliary = None if self.auxiliary is None else self.auxiliary(out)
+        return AgentOutput(logits, value, state, out, self.heads.num_actions, auxiliary)
+
+    def taken(self, choice: Tensor) -> Tensor:
+        """The actions (N,) that the environment is to get for what `step` chose."""
+        return taken(choice, self.heads.num_actions)
+
+    def policy(self, step: AgentStep) -> Tensor:
+        """Probabilities (N, actions) of the actions proper, float64."""
+        return of_actions(step.logits.double(), self.heads.num_actions).softmax(-1)
+
+    def choice_of(self, step: AgentStep, action: Tensor) -> Tensor:
+        """What `step` most probably chose (N,), if these actions (N,) were taken, by whomever."""
+        return choice_of(step.logits, action, self.heads.num_actions)
+
+    def commit(self, state: MemoryState, choice: Tensor) -> MemoryState:
+        """The state after `step`, once it is settled what was chosen (N,); whoever draws the actions says so."""
+        commit = getattr(self.memory, "commit", None)
+        return state if commit is None else commit(state, choice)
 
     def remember(
         self, observations: Observation, state: MemoryState, episode_start: Tensor
@@ -156,12 +205,18 @@ class Agent(nn.Module):
         return self.memory.unroll(inputs, state, episode_start)
 
     def parameter_groups(self) -> ParameterGroups:
-        """Every parameter by what it does: perception, the groups that the memory names, heads."""
+        """Every parameter by what it does: perception, the groups that the memory names, heads, an auxiliary head."""
+        auxiliary = {} if self.auxiliary is None else {"auxiliary": tuple(self.auxiliary.parameters())}
         return {
             "perception": tuple(self.perception.parameters()),
             **parameter_groups(self.memory),
             "heads": tuple(self.heads.parameters()),
+            **auxiliary,
         }
+
+    def rates(self) -> dict[str, Rate]:
+        """Groups that do not learn at the whole rate: perception, and those that the memory names."""
+        return {"perception": "perception", **rates(self.memory)}
 
     def figures(self, trace: MemoryTrace) -> dict[str, float]:
         """What the memory tells of a traced step of its use; nothing if it names no figures."""
@@ -187,11 +242,18 @@ class Agent(nn.Module):
         )  # not the features', which under autocast cannot tell places apart
         reward = observation.get("reward")
         told = None if reward is None else reward.to(dtype)
-        return MemoryInputs(features, depth.to(dtype), pose.to(dtype), motion.to(dtype), told)
+        names = getattr(self.memory, "note_names", ())
+        notes = {name: observation[name] for name in names if name in observation} or None
+        return MemoryInputs(features, depth.to(dtype), pose.to(dtype), motion.to(dtype), told, notes)
 
 
 def build_agent(
-    config: AgentConfig, camera: Camera, extent: float, *, num_actions: int = NUM_ACTIONS
+    config: AgentConfig,
+    camera: Camera,
+    extent: float,
+    *,
+    num_actions: int = NUM_ACTIONS,
+    auxiliary_size: int = 0,
 ) -> Agent:
     """The agent that a config describes.
 
@@ -200,6 +262,7 @@ def build_agent(
         camera: Camera of the observations; its size is that of the views.
         extent: Side of the arena in map units. Maps cover it and `config.padding` more.
         num_actions: Discrete actions.
+        auxiliary_size: Values of an auxiliary head; 0: none.
 
     Returns:
         A new agent, initialised from torch's global generator.
@@ -209,4 +272,10 @@ def build_agent(
     shape = perception.feature_shape(camera.height, camera.width)
     fitting = Fitting(camera, shape, KERNELS, STRIDES, extent * (1 + config.padding))
     memory = build_memory(config, fitting)
-    return Agent(perception, memory, num_actions=num_actions, value_gain=config.value_gain)
+    return Agent(
+        perception,
+        memory,
+        num_actions=num_actions,
+        value_gain=config.value_gain,
+        auxiliary_size=auxiliary_size,
+    )

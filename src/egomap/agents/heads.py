@@ -3,30 +3,109 @@
 What comes in: the memory's output (..., size). What goes out: logits (..., actions) and value (...). Paper:
 appendix "Architectures", f_pi and f_v: one linear layer each. Initialised orthogonally, the policy's with gain
 0.01, so that a new agent acts almost uniformly. No distribution objects: they cost more than the network here.
+
+A memory may have votes: distributions over the actions, of guides that know a way (not in the paper). The policy then
+first chooses whom to follow, itself or one of them, and then an action: an entry of a table of choices times actions.
+Logits are of that whole table, flat, and an action drawn from them is its entry; `taken` tells the action proper.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 
 class Heads(nn.Module):
-    """Linear policy and value; shapes: (..., input_size) -> logits (..., num_actions), value (...)."""
+    """Linear policy and value; shapes: (..., input_size) -> logits (..., num_actions), value (...).
 
-    def __init__(self, input_size: int, num_actions: int, *, value_gain: float = 1.0):
+    Args:
+        input_size: Of the memory's output, votes and all.
+        num_actions: Discrete actions.
+        value_gain: Gain of the value head's initialisation.
+        votes: For each of K guides the logit with which a new policy follows it, where it follows itself with 0. The
+            input then ends with their votes, K * num_actions, and who is followed already (-1: nobody).
+    """
+
+    def __init__(
+        self, input_size: int, num_actions: int, *, value_gain: float = 1.0, votes: Sequence[float] = ()
+    ):
         super().__init__()
         if num_actions < 1:
             raise ValueError(f"num_actions must be 1 or more; got {num_actions}.")
+        self.num_actions, self.votes = num_actions, len(votes)
+        input_size -= self.votes * num_actions + (self.votes > 0)
         self.policy = nn.Linear(input_size, num_actions)
+        self.follow = nn.Linear(input_size, 1 + self.votes) if votes else None
         self.value = nn.Linear(input_size, 1)
-        for layer, gain in ((self.policy, 0.01), (self.value, value_gain)):
-            nn.init.orthogonal_(layer.weight, gain)
-            nn.init.zeros_(layer.bias)
+        for layer, gain in ((self.policy, 0.01), (self.value, value_gain), (self.follow, 0.01)):
+            if layer is not None:
+                nn.init.orthogonal_(layer.weight, gain)
+                nn.init.zeros_(layer.bias)
+        if self.follow is not None:
+            with torch.no_grad():
+                self.follow.bias[1:] = torch.tensor(votes) / QUICK
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Logits and value."""
-        return self.policy(x), self.value(x).squeeze(-1)
+        own = x[..., : self.policy.in_features]
+        logits, value = self.policy(own), self.value(own).squeeze(-1)
+        if self.follow is not None:
+            votes, running = x[..., self.policy.in_features :].split((self.votes * self.num_actions, 1), -1)
+            votes = votes.unflatten(-1, (self.votes, self.num_actions))
+            logits = joint(QUICK * self.follow(own), logits, votes, running[..., 0].long())
+        return logits, value
+
+
+QUICK = 5.0
+"""What the logits of whom to follow are multiplied by: Adam moves no weight by more than its rate in a step, and this
+choice hangs on a few inputs, where the actions hang on hundreds."""
+STAY = 3.0
+"""Added to the logit of who is followed already: about ten decisions, unless the policy wants otherwise. One decision
+alone matters too little for its worth to be told from noise."""
+NEVER = -1e4
+"""Stands for the log-probability of what cannot be chosen: finite, so that its entropy is 0 and not NaN."""
+
+
+def joint(follow: Tensor, own: Tensor, votes: Tensor, running: Tensor) -> Tensor:
+    """Log-probabilities of the table of whom to follow and what to do.
+
+    Args:
+        follow: (..., 1 + K) logits of whom to follow: oneself, or one of K guides.
+        own: (..., actions) logits of one's own actions.
+        votes: (..., K, actions) distributions over the actions.
+        running: (...) int64 who is followed already, 0 for oneself, -1 for nobody.
+
+    Returns:
+        (..., (1 + K) * actions).
+    """
+    kept = F.one_hot(running.clamp(min=0), follow.shape[-1]) * (running >= 0)[..., None]
+    whom = (follow + STAY * kept).log_softmax(-1)
+    voted = votes.clamp(min=torch.finfo(votes.dtype).tiny).log().clamp(min=NEVER)
+    voted = torch.where(votes > 0, voted, NEVER)
+    actions = torch.cat((own.log_softmax(-1).unsqueeze(-2), voted.to(own.dtype)), -2)
+    return (whom.unsqueeze(-1) + actions).flatten(-2)
+
+
+def taken(choice: Tensor, num_actions: int) -> Tensor:
+    """The action proper of an entry of the table."""
+    return choice % num_actions
+
+
+def choice_of(logits: Tensor, action: Tensor, num_actions: int) -> Tensor:
+    """The most probable entry of the table (..., n * actions) in which an action (...) is taken."""
+    whom = logits.unflatten(-1, (-1, num_actions)).movedim(-1, 0)
+    index = action.expand(whom.shape[1:-1])[None, ..., None].expand(1, *whom.shape[1:])
+    return whom.gather(0, index)[0].argmax(-1) * num_actions + action
+
+
+def of_actions(logits: Tensor, num_actions: int) -> Tensor:
+    """Logits (..., actions) of the actions proper, whoever was followed: (..., n * actions) -> (..., actions)."""
+    if logits.shape[-1] == num_actions:
+        return logits
+    return logits.unflatten(-1, (-1, num_actions)).logsumexp(-2)
 
 
 def entropy(logits: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ pass instead of being kept (2048 views are 235 MB as floats). No gradient flows 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -121,13 +121,22 @@ class Perception(nn.Module):
             layers.append(layer)
             width = out
         self.conv1, self.conv2, self.conv3 = layers
-        mean, deviation = STANDARD_SCALING if standardise else RAW_SCALING
-        scale = 1 / torch.tensor(deviation, dtype=torch.float64)
-        shift = -torch.tensor(mean, dtype=torch.float64) * scale
-        self.register_buffer("_scale", scale.float().view(1, 4, 1, 1), persistent=False)
-        self.register_buffer("_shift", shift.float().view(1, 4, 1, 1), persistent=False)
         self._scale: Tensor
         self._shift: Tensor
+        self.standardise(*(STANDARD_SCALING if standardise else RAW_SCALING))
+
+    def standardise(self, mean: Sequence[float], deviation: Sequence[float]) -> None:
+        """From now on bring pictures with this mean and deviation to 0 and 1.
+
+        Args:
+            mean: Of red, green, blue (0 to 255) and depth (map units).
+            deviation: Of the same.
+        """
+        scale = 1 / torch.tensor(deviation, dtype=torch.float64)
+        shift = -torch.tensor(mean, dtype=torch.float64) * scale
+        like = self.conv1.weight  # in float32 first, as it was made
+        self.register_buffer("_scale", scale.float().view(1, 4, 1, 1).to(like), persistent=False)
+        self.register_buffer("_shift", shift.float().view(1, 4, 1, 1).to(like), persistent=False)
 
     def feature_shape(self, height: int, width: int) -> tuple[int, int, int]:
         """(C, Hf, Wf) for views of height x width; (16, 4, 10) for the paper's 64 x 112."""

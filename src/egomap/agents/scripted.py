@@ -32,7 +32,8 @@ class ScriptedAgent(Protocol):
 class RandomAgent:
     """Each action with the same probability; seeded by the episode, so that any order of play gives the same."""
 
-    def __init__(self) -> None:
+    def __init__(self, num_actions: int = NUM_ACTIONS) -> None:
+        self._num_actions = num_actions
         self._generators: dict[int, np.random.Generator] = {}
 
     def begin(self, index: int, layout: Layout | None, seed: int) -> None:
@@ -41,9 +42,11 @@ class RandomAgent:
 
     def act(self, index: int, pose: np.ndarray) -> int:
         """Any action."""
-        return int(self._generators[index].integers(NUM_ACTIONS))
+        return int(self._generators[index].integers(self._num_actions))
 
 
-def scripted_agent(kind: ScriptedKind, *, frame_skip: int = FRAME_SKIP) -> ScriptedAgent:
-    """The agent of that name."""
-    return RandomAgent() if kind == "random" else PlannerAgent(frame_skip)
+def scripted_agent(
+    kind: ScriptedKind, *, frame_skip: int = FRAME_SKIP, num_actions: int = NUM_ACTIONS
+) -> ScriptedAgent:
+    """The agent of that name; the planner plays our mazes alone."""
+    return RandomAgent(num_actions) if kind == "random" else PlannerAgent(frame_skip)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from egomap.agents.jit import compiled
+from egomap.ways.jit import compiled
 
 LEVELS = 16
 """Levels per colour channel that are told apart."""

@@ -14,78 +14,30 @@ from typing import NamedTuple
 
 import numpy as np
 
-from egomap.agents.explorer.grid import (
-    COST_PER_UNIT,
+from egomap.agents.planner import NO_WALLS, OPEN, TURN_OF, Body, Box, Course, Habit, control, move, observed
+from egomap.config import Camera
+from egomap.ways.grid import (
+    LOOKAHEAD,
     ROOMY,
     SHUT,
     SIDE,
+    SIGHT,
     Grid,
     ahead,
     along,
+    decisions,
     frontier,
     look,
     travel,
     walkable,
 )
-from egomap.agents.jit import compiled
-from egomap.agents.planner import NO_WALLS, OPEN, TURN_OF, Body, Box, Course, Habit, control, move, observed
-from egomap.config import Camera
 
 HABIT = Habit(lookahead=1e9, turn_first=math.radians(50), straight=math.radians(4))
 TEACHING = HABIT._replace(straight=math.radians(12))
 """For imitation: it goes straight on unless the direction is clearly off. Within a few degrees left or right is a
 matter of rounding, which nobody can learn."""
-LOOKAHEAD = 8
-"""Cells ahead that a straight stretch is aimed at."""
-SIGHT = 440.0
-"""Map units up to which a ray that hit nothing is believed to be free: a little less than the depth's range."""
 REACH = 2
 """Cells around a place to go to that count as free: a goal may be a thing that blocks the way."""
-UNITS_PER_DECISION = 25.0
-"""What the walker usually makes good in one decision, for weighing ways against turns."""
-TURN_PER_DECISION = math.radians(14.0)
-TURN_BACK = 8.0
-"""Decisions that it counts for to turn the other way than in the decision before."""
-
-
-@compiled
-def decisions(
-    cost: np.ndarray,
-    gate: np.ndarray,
-    cells: np.ndarray,
-    side: int,
-    origin: float,
-    x: float,
-    y: float,
-    heading: float,
-    turning: int,
-) -> np.ndarray:
-    """About how many decisions it takes to each of `cells` (flat indices) of a grid with `side` cells a side.
-
-    Args:
-        cost: From `grid.travel`.
-        gate: From `grid.travel`.
-        cells: (K,) where to.
-        side: Cells.
-        origin: Of the grid.
-        x: Of the agent.
-        y: Of the agent.
-        heading: Of the agent.
-        turning: 1, -1 or 0: how it turned in the decision before.
-    """
-    price = np.empty(len(cells), np.float64)
-    for k in range(len(cells)):
-        row, column = gate[cells[k]] // side, gate[cells[k]] % side
-        east = origin + (column + 0.5) * SIDE - x
-        north = origin + (row + 0.5) * SIDE - y
-        off = math.atan2(north, east) - heading
-        off -= math.tau * np.round(off / math.tau)
-        turns = abs(off) / TURN_PER_DECISION
-        # A turn that has begun goes on: otherwise two ways of equal price are looked at in turns, for ever.
-        if off * turning < 0:
-            turns += TURN_BACK
-        price[k] = cost[cells[k]] / COST_PER_UNIT / UNITS_PER_DECISION + turns
-    return price
 
 
 class Ways(NamedTuple):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from egomap.agents.jit import compiled
+from egomap.ways.jit import compiled
 
 SIDE = 16.0
 """Side of a cell in map units; the walls of our mazes are as thick."""
@@ -32,6 +32,15 @@ SQUEEZE = 15
 """Cost that a step into a tight cell adds: a body may not fit there, and slows down if it does."""
 SETTING_OUT = 4
 """Steps after which a way has set out in its direction."""
+LOOKAHEAD = 8
+"""Cells ahead that a straight stretch is aimed at."""
+SIGHT = 440.0
+"""Map units up to which a ray that hit nothing is believed to be free: a little less than the depth's range."""
+UNITS_PER_DECISION = 25.0
+"""What the walker usually makes good in one decision, for weighing ways against turns."""
+TURN_PER_DECISION = math.radians(14.0)
+TURN_BACK = 8.0
+"""Decisions that it counts for to turn the other way than in the decision before."""
 
 
 class Grid(NamedTuple):
@@ -272,3 +281,43 @@ def along(parent: np.ndarray, side: int, start: int, target: int, length: float)
         total -= 1.0 if here // side == before // side or here % side == before % side else math.sqrt(2.0)
         here = before
     return here
+
+
+@compiled
+def decisions(
+    cost: np.ndarray,
+    gate: np.ndarray,
+    cells: np.ndarray,
+    side: int,
+    origin: float,
+    x: float,
+    y: float,
+    heading: float,
+    turning: int,
+) -> np.ndarray:
+    """About how many decisions it takes to each of `cells` (flat indices) of a grid with `side` cells a side.
+
+    Args:
+        cost: From `travel`.
+        gate: From `travel`.
+        cells: (K,) where to.
+        side: Cells.
+        origin: Of the grid.
+        x: Of the agent.
+        y: Of the agent.
+        heading: Of the agent.
+        turning: 1, -1 or 0: how it turned in the decision before.
+    """
+    price = np.empty(len(cells), np.float64)
+    for k in range(len(cells)):
+        row, column = gate[cells[k]] // side, gate[cells[k]] % side
+        east = origin + (column + 0.5) * SIDE - x
+        north = origin + (row + 0.5) * SIDE - y
+        off = math.atan2(north, east) - heading
+        off -= math.tau * np.round(off / math.tau)
+        turns = abs(off) / TURN_PER_DECISION
+        # A turn that has begun goes on: otherwise two ways of equal price are looked at in turns, for ever.
+        if off * turning < 0:
+            turns += TURN_BACK
+        price[k] = cost[cells[k]] / COST_PER_UNIT / UNITS_PER_DECISION + turns
+    return price
