@@ -1,40 +1,16 @@
-"""The kinds of memory that an agent can have, one row each: label, colour in figures, how it is built.
+"""The memories that an agent can have, by name: one row each, with its label, its colour and its class.
 
-What comes in: the settings of an agent, and what the memory must fit. What goes out: a memory. Commands list their
-choices from here and from `AgentKind`, so this file imports torch only when something is built. To add a memory: its
-name in `AgentKind` (`egomap.config`) and a row in `KINDS`.
+What comes in: a name, or `package.module:Class` for a memory that somebody else wrote. What goes out: a row. Nothing
+heavy is imported here, so that commands list their choices without torch; `egomap.memory.registry`
+imports the class when a memory is built. To ship another memory: its file in `egomap/memory`, and a row in `KINDS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, cast
+import hashlib
+from typing import NamedTuple
 
-from egomap.config import AgentConfig, AgentKind, Camera
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from egomap.memory.protocol import Memory
-
-
-class Fitting(NamedTuple):
-    """What a memory must fit: the views, what perception makes of them, and the arena."""
-
-    camera: Camera
-    """Of the depth image."""
-    feature_shape: tuple[int, int, int]
-    """(C, Hf, Wf) of the features."""
-    kernels: tuple[int, ...]
-    """Kernel sizes of the convolutions that made them."""
-    strides: tuple[int, ...]
-    """Their strides."""
-    extent: float
-    """Side of the square that a map is to cover, in map units: the arena and the padding."""
-
-
-Builder = Callable[[AgentConfig, Fitting], "nn.Module"]
+from egomap.named import is_address
 
 
 class Kind(NamedTuple):
@@ -44,111 +20,66 @@ class Kind(NamedTuple):
     """In tables and figures."""
     colour: str
     """In figures."""
-    build: Builder
-    """Makes a new one, initialised from torch's global generator."""
-    has_map: bool = False
-    """Whether it keeps a map of a fixed extent, so that it cannot remember what lies beyond."""
+    address: str
+    """`package.module:Name` of its class, or of a function (config, fitting) that gives a memory."""
+    has_settings: bool = True
+    """Whether the class may have `Settings` of its own; False spares an import where they are looked for."""
 
 
-def _none(config: AgentConfig, fitting: Fitting) -> nn.Module:
-    from egomap.memory.floors import NoMemory
+_MEMORY = "egomap.memory"
 
-    return NoMemory(
-        fitting.feature_shape,
-        hidden_size=config.hidden_size,
-        motion_unit=config.motion_unit,
-        use_reward=config.use_reward,
-    )
-
-
-def _frame_stack(config: AgentConfig, fitting: Fitting) -> nn.Module:
-    from egomap.memory.floors import FrameStackMemory
-
-    return FrameStackMemory(
-        fitting.feature_shape,
-        stack_size=config.stack_size,
-        hidden_size=config.hidden_size,
-        motion_unit=config.motion_unit,
-        use_reward=config.use_reward,
-    )
-
-
-def _recurrent(config: AgentConfig, fitting: Fitting) -> nn.Module:
-    from egomap.memory.recurrent import RecurrentMemory
-
-    return RecurrentMemory(
-        fitting.feature_shape,
-        hidden_size=config.hidden_size,
-        cell="lstm" if config.kind == "lstm" else "gru",
-        motion_unit=config.motion_unit,
-        use_reward=config.use_reward,
-    )
-
-
-def _neural_map(config: AgentConfig, fitting: Fitting) -> nn.Module:
-    from egomap.memory.neural_map import NeuralMapMemory
-
-    return NeuralMapMemory(
-        fitting.extent,
-        feature_shape=fitting.feature_shape,
-        channels=config.neural_map_channels,
-        map_size=config.neural_map_size,
-        hidden_size=config.hidden_size,
-    )
-
-
-def _egomap(config: AgentConfig, fitting: Fitting) -> nn.Module:
-    from egomap.memory.egomap import EgoMapMemory
-
-    return EgoMapMemory(
-        fitting.camera,
-        replace(config.map, extent=fitting.extent),
-        feature_shape=fitting.feature_shape,
-        kernels=fitting.kernels,
-        strides=fitting.strides,
-        hidden_size=config.hidden_size,
-        motion_unit=config.motion_unit,
-        use_reward=config.use_reward,
-    )
-
-
-def _egomap_without_global_read(config: AgentConfig, fitting: Fitting) -> nn.Module:
-    """EgoMap whose map is read by its query alone: the place read stands in for the global read, at half its cost."""
-    return _egomap(replace(config, map=replace(config.map, use_global_read=False)), fitting)
-
-
-def _with_places(inner: Builder) -> Builder:
-    """A builder that puts place planes beside what another builds."""
-
-    def build(config: AgentConfig, fitting: Fitting) -> nn.Module:
-        from egomap.memory.places import PlacesMemory
-
-        memory = cast("Memory", inner(config, fitting))
-        return PlacesMemory(
-            memory,
-            fitting.camera,
-            fitting.extent,
-            config.places,
-            hidden_size=config.hidden_size,
-            use_reward=config.use_reward,
-        )
-
-    return build
-
-
-KINDS: dict[AgentKind, Kind] = {
-    "none": Kind("No memory", "#ced4da", _none),
-    "frame-stack": Kind("Frame stack", "#74b816", _frame_stack),
-    "gru": Kind("GRU", "#868e96", _recurrent),
-    "lstm": Kind("LSTM", "#ae3ec9", _recurrent),
-    "neural-map": Kind("Neural Map", "#e67700", _neural_map, has_map=True),
-    "egomap": Kind("EgoMap", "#1864ab", _egomap, has_map=True),
-    "places": Kind("GRU and places", "#099268", _with_places(_recurrent), has_map=True),
-    "egomap+": Kind("EgoMap+", "#c2255c", _with_places(_egomap_without_global_read), has_map=True),
+KINDS: dict[str, Kind] = {
+    "none": Kind("No memory", "#ced4da", f"{_MEMORY}.floors:NoMemory", False),
+    "frame-stack": Kind("Frame stack", "#74b816", f"{_MEMORY}.floors:FrameStackMemory", False),
+    "gru": Kind("GRU", "#868e96", f"{_MEMORY}.recurrent:RecurrentMemory", False),
+    "lstm": Kind("LSTM", "#ae3ec9", f"{_MEMORY}.recurrent:RecurrentMemory", False),
+    "lru": Kind("LRU", "#0ca678", f"{_MEMORY}.lru:LRUMemory", False),
+    "ffm": Kind("FFM", "#f76707", f"{_MEMORY}.ffm:FFMMemory"),
+    "gtrxl": Kind("GTrXL", "#7048e8", f"{_MEMORY}.gtrxl:GTrXLMemory"),
+    "smt": Kind("SMT", "#1098ad", f"{_MEMORY}.smt:SMTMemory"),
+    "dnc": Kind("DNC", "#c92a2a", f"{_MEMORY}.dnc:DNCMemory"),
+    "neural-map": Kind("Neural Map", "#e67700", f"{_MEMORY}.neural_map:NeuralMapMemory", False),
+    "proj-neural-map": Kind("ProjNeuralMap", "#ffa8a8", f"{_MEMORY}.proj_neural_map:proj_neural_map", False),
+    "egomap": Kind("EgoMap", "#1864ab", f"{_MEMORY}.egomap:EgoMapMemory", False),
+    "places": Kind("GRU and places", "#099268", f"{_MEMORY}.with_places:gru_and_places", False),
+    "egomap-places": Kind("EgoMap and places", "#a61e4d", f"{_MEMORY}.with_places:egomap_and_places", False),
+    "guided": Kind("GRU and guides", "#5f3dc4", f"{_MEMORY}.with_guides:gru_with_guides", False),
+    "egomap+": Kind("EgoMap+", "#c2255c", f"{_MEMORY}.with_guides:egomap_with_guides", False),
 }
-"""Every kind, from the least memory to the most."""
+"""Every kind that egomap ships, from the least memory to the most."""
+
+CHOICES = "|".join((*KINDS, "MODULE:CLASS"))
+"""For the help of commands."""
+OTHERS = ("#f08c00", "#5f3dc4", "#2b8a3e", "#d6336c", "#0b7285", "#862e9c", "#a61e4d", "#364fc7")
+"""Colours of memories that have no row; which one follows from the label."""
 
 
-def build_memory(config: AgentConfig, fitting: Fitting) -> Memory:
-    """A new memory of the kind that the settings name."""
-    return cast("Memory", KINDS[config.kind].build(config, fitting))
+def require_kind(name: object) -> str:
+    """The name; a ValueError unless it is that of a row or has the form of an address. Nothing is imported."""
+    if isinstance(name, str) and (name in KINDS or is_address(name)):
+        return name
+    raise ValueError(
+        f"kind must be one of {', '.join(KINDS)}, or package.module:Class of a memory of your own; got "
+        f"{name!r:.80}."
+    )
+
+
+def kind_of(name: str) -> Kind:
+    """The row of a memory; that of a class by its address is called like the class."""
+    if require_kind(name) in KINDS:
+        return KINDS[name]
+    label = name.partition(":")[2]
+    return Kind(label, colour_of(label), name)
+
+
+def colour_of(label: str) -> str:
+    """The colour of a label in figures: its row's, or one that depends on the label alone."""
+    for kind in KINDS.values():
+        if kind.label == label:
+            return kind.colour
+    return OTHERS[hashlib.sha256(label.encode()).digest()[0] % len(OTHERS)]
+
+
+def file_name(name: str) -> str:
+    """The name as a part of a file's or folder's name: an address without its colon."""
+    return name.replace(":", ".")

@@ -34,6 +34,14 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "alpha 1": {"alpha": 1.0},
     "ego-motion": {"use_ego_motion": True},
     "normalised": {"normalise": True},
+    "maxima": {"write": "max"},
+    "maxima of the current write": {"write": "max", "write_gradient_steps": 1},
+    "naive, maxima, anchored": {
+        "write": "max",
+        "map_frame": "ego",
+        "anchor": "start",
+        "write_gradient_steps": 2,
+    },
     "naive, normalised, no write gradient": {
         "map_frame": "ego",
         "normalise": True,

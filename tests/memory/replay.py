@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -78,11 +77,11 @@ def distance_to_kinks(
         elif isinstance(layer, ContextRead) and layer.similarity == "l1":
             layer.register_forward_hook(note_l1)
 
-    def double(tensors: Iterable[Tensor]) -> list[Tensor]:
-        return [tensor.double() if tensor.is_floating_point() else tensor for tensor in tensors]
+    def double(tensor: Tensor) -> Tensor:
+        return tensor.double() if tensor.is_floating_point() else tensor
 
     with torch.no_grad():
-        loop_of_steps(exact, MemoryInputs(*double(inputs)), tuple(double(state)), episode_start)
+        loop_of_steps(exact, inputs.each(double), tuple(map(double, state)), episode_start)
     assert len(nearest) > 1, "no layer was seen"
     return min(nearest)
 

@@ -14,7 +14,6 @@ from replay import loop_of_steps, random_inputs, random_state
 from egomap.memory import (
     EgoMapMemory,
     FrameStackMemory,
-    MemoryInputs,
     NeuralMapMemory,
     NoMemory,
     RecurrentMemory,
@@ -50,7 +49,7 @@ def no_values(monkeypatch):
 def test_no_tensor_is_left_on_another_device(name, no_values):
     """Shapes and devices alone, on torch's device without memory: a constant left on the CPU fails as on a GPU."""
     memory = MAKERS[name]().to("meta")
-    inputs = MemoryInputs(*(x.to("meta") for x in random_inputs(10, 2, 0)))
+    inputs = random_inputs(10, 2, 0).each(lambda x: x.to("meta"))
     begin, state = starts(10, 2).to("meta"), memory.initial_state(2)
     assert {tensor.device.type for tensor in state} <= {"meta"}
     for run in (memory.unroll, lambda *arguments: loop_of_steps(memory, *arguments)):
@@ -69,7 +68,7 @@ def test_a_gpu_gives_the_same():
         state = random_state(memory, 2, 0)
         expected, _ = memory.unroll(inputs, state, begin)
         memory.cuda()
-        on_gpu = MemoryInputs(*(x.cuda() for x in inputs)), tuple(s.cuda() for s in state), begin.cuda()
+        on_gpu = inputs.each(lambda x: x.cuda()), tuple(s.cuda() for s in state), begin.cuda()
         out, _ = memory.unroll(*on_gpu)
         torch.testing.assert_close(out.cpu(), expected, rtol=1e-9, atol=1e-9)
 
@@ -82,7 +81,7 @@ def test_a_gpu_gives_the_same():
 def test_the_dtype_of_the_memory_is_that_of_its_outputs(name, dtype):
     torch.manual_seed(0)
     memory = MAKERS[name]().to(dtype)
-    inputs = MemoryInputs(*(x.to(dtype) for x in random_inputs(3, 2, 0)))
+    inputs = random_inputs(3, 2, 0).each(lambda x: x.to(dtype))
     for run in (memory.unroll, lambda *arguments: loop_of_steps(memory, *arguments)):
         out, last = run(inputs, memory.initial_state(2), starts(3, 2))
         out.sum().backward()

@@ -353,7 +353,7 @@ def test_the_naive_map_of_a_still_agent_stays_as_it_is():
         state = EgoMapState(*memory.initial_state(1))
         state.known[0, [30, 31, 77]] = True
         state.map[0, [30, 31, 77]] = 1.0
-        view = MemoryInputs(*(x.to(dtype) for x in at(one_pixel_inputs([0.0], [0.0], [(0, 0, 0)]), 0)))
+        view = at(one_pixel_inputs([0.0], [0.0], [(0, 0, 0)]), 0).each(lambda x, dtype=dtype: x.to(dtype))
         after = state
         for _ in range(5):
             _, after = memory.step(view, after)
@@ -493,7 +493,7 @@ def test_gradcheck_of_the_whole_way(backend, name):
 @pytest.mark.parametrize("map_frame", ["global", "ego"])
 def test_poses_motions_and_depths_are_data(map_frame):
     memory = small(map_frame=map_frame, anchor="start")
-    inputs = MemoryInputs(*(x.requires_grad_() for x in random_inputs(3, 2, 0)))
+    inputs = random_inputs(3, 2, 0).each(lambda x: x.requires_grad_())
     state = EgoMapState(*random_state(memory, 2, 0))
     state.origin.requires_grad_()
     data = (inputs.depth, inputs.pose, inputs.ego_motion, state.origin)
@@ -615,7 +615,7 @@ def test_the_naive_map_needs_finite_motions():
         (lambda i, s, e: (i, (s[0][:, :100], *s[1:]), e), "the state of 2 environments must be"),
         (lambda i, s, e: (i, (s[0].double(), *s[1:]), e), r"the state of 2 environments must be.*float64"),
         (lambda i, s, e: (i, (s[0], s[1].float(), *s[2:]), e), "the state of 2 environments must be"),
-        (lambda i, s, e: (MemoryInputs(*(x[:0] for x in i)), s, e[:0]), "one step at least; got 0"),
+        (lambda i, s, e: (i.each(lambda x: x[:0]), s, e[:0]), "one step at least; got 0"),
     ],
 )
 @pytest.mark.parametrize("map_frame", ["global", "ego"])

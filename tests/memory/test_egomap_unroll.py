@@ -142,10 +142,10 @@ def test_strided_inputs(backend, map_frame):
     memory = small(map_frame=map_frame).double()
     inputs, state = random_inputs(4, 6, 0, dtype=torch.float64), random_state(memory, 6, 1)
     begin = starts(4, 6, 2, 0.3)
-    odd = MemoryInputs(*(x.transpose(0, 1).contiguous().transpose(0, 1)[:, ::2] for x in inputs))
+    odd = inputs.each(lambda x: x.transpose(0, 1).contiguous().transpose(0, 1)[:, ::2])
     last = odd.features.flatten(0, 1).contiguous(memory_format=torch.channels_last).unflatten(0, (4, 3))
     odd_state = tuple(s[::2] for s in state)
-    plain = MemoryInputs(*(x.contiguous() for x in odd))
+    plain = odd.each(lambda x: x.contiguous())
     with native.use_kernels(backend):
         out, _ = memory.unroll(odd._replace(features=last), odd_state, begin[:, ::2])
         expected, _ = loop_of_steps(memory, plain, tuple(s.contiguous() for s in odd_state), begin[:, ::2])
@@ -157,10 +157,10 @@ def test_inputs_and_state_are_left_as_they_were():
     for name in ("paper", "naive"):
         memory = small(**ABLATIONS[name])
         inputs, state, begin = random_inputs(4, 2, 0), random_state(memory, 2, 0), starts(4, 2, 0, 0.5)
-        copies = [tensor.clone() for tensor in (*inputs, *state, begin)]
+        copies = [tensor.clone() for tensor in (*inputs[:-1], *state, begin)]
         memory.unroll(inputs, state, begin)
         loop_of_steps(memory, inputs, state, begin)
-        for tensor, before in zip((*inputs, *state, begin), copies, strict=True):
+        for tensor, before in zip((*inputs[:-1], *state, begin), copies, strict=True):
             assert torch.equal(tensor, before)
 
 

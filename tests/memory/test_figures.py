@@ -9,7 +9,7 @@ import torch
 from egomaps import small
 from replay import random_inputs, random_state
 
-from egomap.memory import FrameStackMemory, MemoryInputs, NeuralMapMemory, NoMemory, RecurrentMemory
+from egomap.memory import FrameStackMemory, NeuralMapMemory, NoMemory, RecurrentMemory
 from egomap.memory.figures import attention_entropy, mass_on, saturation, spread
 from egomap.memory.protocol import figures, parameter_groups
 
@@ -50,7 +50,7 @@ def test_groups_are_all_of_a_memory_and_figures_are_numbers(name):
     assert sorted(grouped) == sorted(id(parameter) for parameter in memory.parameters())
     trace: dict[str, torch.Tensor] = {}
     state = memory.initial_state(3) if name != "gru" else random_state(memory, 3, 0)
-    memory.step(MemoryInputs(*(x[0] for x in random_inputs(1, 3, 0))), state, trace=trace)
+    memory.step(random_inputs(1, 3, 0).each(lambda x: x[0]), state, trace=trace)
     found = figures(memory, trace)
     assert all(math.isfinite(value) for value in found.values())
     assert bool(found) == (name not in ("none", "frame stack"))

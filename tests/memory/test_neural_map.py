@@ -70,7 +70,7 @@ def test_context_reads_what_was_written_elsewhere():
     state = memory.initial_state(1)
     place = 5 * 4 + 3
     state[0][0, place] = torch.tensor([1.0, -2.0, 3.0, 4.0])
-    inputs = MemoryInputs(*(x[0] for x in random_inputs(1, 1, 0, dtype=torch.float64)))
+    inputs = random_inputs(1, 1, 0, dtype=torch.float64).each(lambda x: x[0])
     out, _ = memory.step(inputs, state)
     torch.testing.assert_close(out[0, 32:36], state[0][0, place])
 

@@ -99,7 +99,7 @@ def test_the_start_of_one_episode_leaves_the_others_alone(cell):
     assert torch.equal(without[:, [0, 2]], with_one[:, [0, 2]])
     assert torch.equal(without[:2, 1], with_one[:2, 1])
     assert not torch.allclose(without[2:, 1], with_one[2:, 1])
-    fresh, _ = memory.unroll(inputs._replace(**{k: v[2:] for k, v in inputs._asdict().items()}),
+    fresh, _ = memory.unroll(inputs.at(slice(2, None)),
                              memory.initial_state(3), calm[2:])  # fmt: skip
     torch.testing.assert_close(with_one[2:, 1], fresh[:, 1])
 
@@ -130,7 +130,7 @@ def test_sizes_of_the_paper_and_the_feature_order():
 def test_negative_features_are_cut_and_depth_and_pose_ignored():
     memory = RecurrentMemory(hidden_size=8)
     inputs, state = random_inputs(1, 2, 0), memory.initial_state(2)
-    now = type(inputs)(*(x[0] for x in inputs))
+    now = inputs.at(0)
     expected, _ = memory.step(now, state)
     changed = now._replace(
         features=torch.where(now.features < 0, now.features - 3, now.features),
@@ -161,7 +161,7 @@ def test_trace_shows_the_hidden_state():
     memory = RecurrentMemory(hidden_size=8)
     inputs = random_inputs(1, 2, 0)
     trace: dict[str, torch.Tensor] = {}
-    out, _ = memory.step(type(inputs)(*(x[0] for x in inputs)), memory.initial_state(2), trace=trace)
+    out, _ = memory.step(inputs.at(0), memory.initial_state(2), trace=trace)
     assert torch.equal(trace["hidden"], out)
 
 

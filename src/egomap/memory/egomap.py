@@ -10,23 +10,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from egomap.config import MOTION_UNIT, Camera, MapSettings, require_length
+from egomap.config import MOTION_UNIT, AgentConfig, Camera, MapSettings, require_length
 from egomap.geometry import (
     affine_from_motion,
     affine_from_pose,
     blend,
     cells,
     image_from_rows,
+    keep_max,
     receptive_field_centres,
     relative_pose,
     rows_from_image,
     sample_depth,
+    splat_max,
     splat_mean,
     touching_pixels,
     unproject,
@@ -39,10 +42,12 @@ from egomap.memory.cores import GRUCore
 from egomap.memory.figures import attention_entropy, mass_on, saturation, spread
 from egomap.memory.lesions import Part
 from egomap.memory.protocol import (
+    Fitting,
     MemoryInputs,
     MemoryState,
     MemoryTrace,
     ParameterGroups,
+    Rate,
     TensorSpec,
     check_episode_start,
 )
@@ -93,6 +98,8 @@ class EgoMapMemory(nn.Module):
         use_reward: Give the recurrent layer the last reward, too (not in the paper).
     """
 
+    has_map = True
+    rates: ClassVar[dict[str, Rate]] = {"global_read": "read", "query": "read"}
     depth_rows: Tensor
     depth_columns: Tensor
     tangents: Tensor
@@ -151,6 +158,20 @@ class EgoMapMemory(nn.Module):
         constant("depth_columns", touching_pixels(columns, camera.width))
         constant("tangents", [(u + 0.5 - camera.cx) / camera.fx for u in columns])
 
+    @classmethod
+    def build(cls, config: AgentConfig, fitting: Fitting) -> EgoMapMemory:
+        """A new one as an agent's settings ask for it, with a map of the extent that it must fit."""
+        return cls(
+            fitting.camera,
+            replace(config.map, extent=fitting.extent),
+            feature_shape=fitting.feature_shape,
+            kernels=fitting.kernels,
+            strides=fitting.strides,
+            hidden_size=config.hidden_size,
+            motion_unit=config.motion_unit,
+            use_reward=config.use_reward,
+        )
+
     # -- the protocol ---------------------------------------------------------------------------------------
 
     @property
@@ -196,7 +217,14 @@ class EgoMapMemory(nn.Module):
     def step(
         self, inputs: MemoryInputs, state: MemoryState, *, trace: MemoryTrace | None = None
     ) -> tuple[Tensor, MemoryState]:
-        """One step: inputs (N, ...) -> output (N, output_size), next state.
+        """One step: inputs (N, ...) -> output (N, output_size), next state; see `step_with_map` for the trace."""
+        output, _, state = self.step_with_map(inputs, state, trace=trace)
+        return output, state
+
+    def step_with_map(
+        self, inputs: MemoryInputs, state: MemoryState, *, trace: MemoryTrace | None = None
+    ) -> tuple[Tensor, Tensor, MemoryState]:
+        """`step`, and the map (N, C, size, size) as it was read, in the agent's frame.
 
         With `trace`: `map_ego` (N, C, size, size), `map_world` (unless `map_frame="ego"`), `observed` and
         `known` (N, size, size) in the frame that the map is kept in, `known_ego` in the agent's, `hidden`,
@@ -214,8 +242,9 @@ class EgoMapMemory(nn.Module):
             map_pose = self._map_pose(pose, origin)
             points = world_from_ego(points, map_pose)
             affine = affine_from_pose(map_pose, self.settings.extent)
-            if trace is None and not torch.is_grad_enabled() and native.enabled(features):
-                # In a rollout nobody looks in and nobody differentiates: one kernel writes and warps.
+            fused = self.settings.write == "mean" and native.enabled(features)
+            if trace is None and not torch.is_grad_enabled() and fused:
+                # A rollout needs neither trace nor gradients: one kernel writes and warps.
                 map_ego, map_next, known = self._write_and_warp(
                     features, points, valid, map_prev, old.known, affine
                 )
@@ -236,12 +265,19 @@ class EgoMapMemory(nn.Module):
         if trace is not None:
             trace["hidden"] = hidden.detach()
             self._show(trace, map_next, map_ego, known, observed)
-        return output, EgoMapState(map_next, known, hidden, old.steps + 1, origin)
+        return output, map_ego, EgoMapState(map_next, known, hidden, old.steps + 1, origin)
 
     def unroll(
         self, inputs: MemoryInputs, state: MemoryState, episode_start: Tensor
     ) -> tuple[Tensor, MemoryState]:
         """T steps: inputs (T, N, ...), episode_start (T, N) -> output (T, N, output_size), last state."""
+        output, _, state = self.unroll_with_map(inputs, state, episode_start)
+        return output, state
+
+    def unroll_with_map(
+        self, inputs: MemoryInputs, state: MemoryState, episode_start: Tensor
+    ) -> tuple[Tensor, Tensor, MemoryState]:
+        """`unroll`, and the maps (T * N, C, size, size) as they were read, in the agent's frame."""
         self._check(inputs, 2)
         lead = tuple(inputs.pose.shape[:2])
         check_episode_start(episode_start, lead)
@@ -253,23 +289,31 @@ class EgoMapMemory(nn.Module):
 
         if self.settings.map_frame == "global":
             map_pose = self._map_pose(pose, origin)
-            index, inside = self._cells(world_from_ego(points, map_pose), valid)
+            points = world_from_ego(points, map_pose)
             affine = affine_from_pose(map_pose.flatten(0, 1), self.settings.extent)
+        if self.settings.map_frame == "global" and self.settings.write == "mean":
+            index, inside = self._cells(points, valid)
             cut = self._cuts(steps)
             if self.settings.write_gradient_steps == 0:
                 features, old = features.detach(), old._replace(map=old.map.detach())
             writes = Writes(index, inside, episode_start, cut, affine, self.settings.alpha)
             maps_ego, maps_again, map_last, known = write_and_read(features, old.map, old.known, writes)
         else:
-            maps_ego, map_last, known = self._unroll_ego(
+            maps_ego, map_last, known = self._in_turn(
                 features, points, valid, inputs.ego_motion, old, episode_start, steps
             )
+            if self.settings.map_frame == "global":
+                maps_ego = rows_from_image(warp(image_from_rows(maps_ego.flatten(0, 1)), affine)).unflatten(
+                    0, lead
+                )
             maps_again = maps_ego
         images = image_from_rows(maps_ego.flatten(0, 1))  # (T * N, C, size, size), channels last in memory
         x = self._recurrent_input(inputs.each(lambda part: part.flatten(0, 1)), images, None)
         hidden, hidden_last = self.core.unroll(x.unflatten(0, lead), old.hidden, episode_start)
-        output = self._output(hidden.flatten(0, 1), image_from_rows(maps_again.flatten(0, 1)), None)
-        return output.unflatten(0, lead), EgoMapState(map_last, known, hidden_last, steps[-1] + 1, origin[-1])
+        again = image_from_rows(maps_again.flatten(0, 1))
+        output = self._output(hidden.flatten(0, 1), again, None)
+        last = EgoMapState(map_last, known, hidden_last, steps[-1] + 1, origin[-1])
+        return output.unflatten(0, lead), again, last
 
     # -- for the log ----------------------------------------------------------------------------------------
 
@@ -323,6 +367,10 @@ class EgoMapMemory(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Splat and blend: the next map, the cells that it knows, and those seen now."""
         index, inside = self._cells(points, valid)
+        if self.settings.write == "max":
+            map_observed, observed = splat_max(features, index, inside, self.settings.num_cells)
+            map_next, known = keep_max(map_prev, known, map_observed, observed)
+            return map_next, known, observed
         map_observed, observed = splat_mean(features, index, inside, self.settings.num_cells)
         map_next, known = blend(map_prev, known, map_observed, observed, self.settings.alpha)
         return map_next, known, observed
@@ -347,7 +395,7 @@ class EgoMapMemory(nn.Module):
         moved = rows_from_image(warp(image_from_rows(both), affine))
         return moved[..., :-1], moved[..., -1] > KNOWN_PART
 
-    def _unroll_ego(
+    def _in_turn(
         self,
         features: Tensor,
         points: Tensor,
@@ -357,7 +405,10 @@ class EgoMapMemory(nn.Module):
         episode_start: Tensor,
         steps: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The naive map is sequential, each step resamples the last; only its reads run in one batch."""
+        """Write by write, for the naive map, which each step resamples, and for maxima; reads run in one batch.
+
+        Gives the maps as they are kept (T, N, cells, C), the last one, and the cells that it knows.
+        """
         map_t, known, maps = state.map, state.known, []
         sequences = (features, points, valid, motion, episode_start, steps)
         rows = zip(*(sequence.unbind(0) for sequence in sequences), strict=True)
@@ -365,7 +416,8 @@ class EgoMapMemory(nn.Module):
             map_t = map_t.masked_fill(start_t[:, None, None], 0.0)
             known = known & ~start_t[:, None]
             features_t, map_t = self._truncate(features_t, map_t, steps_t)
-            map_t, known = self._follow(map_t, known, motion_t)
+            if self.settings.map_frame == "ego":
+                map_t, known = self._follow(map_t, known, motion_t)
             map_t, known, _ = self._write(features_t, points_t, valid_t, map_t, known)
             maps.append(map_t)
         return torch.stack(maps), map_t, known

@@ -11,9 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from egomap.config import MOTION_UNIT, require_length
+from egomap.config import MOTION_UNIT, AgentConfig, require_length
+from egomap.memory.front import steps_since_start
 from egomap.memory.lesions import Part
 from egomap.memory.protocol import (
+    Fitting,
     MemoryInputs,
     MemoryState,
     MemoryTrace,
@@ -49,6 +51,16 @@ class NoMemory(nn.Module):
         self.output_size = hidden_size
         self.reduce = nn.Linear(view_size(feature_shape, use_reward), hidden_size)
         orthogonal(self.reduce, nn.init.calculate_gain("relu"))
+
+    @classmethod
+    def build(cls, config: AgentConfig, fitting: Fitting) -> NoMemory:
+        """A new one as an agent's settings ask for it."""
+        return cls(
+            fitting.feature_shape,
+            hidden_size=config.hidden_size,
+            motion_unit=config.motion_unit,
+            use_reward=config.use_reward,
+        )
 
     @property
     def state_spec(self) -> tuple[TensorSpec, ...]:
@@ -116,6 +128,17 @@ class FrameStackMemory(nn.Module):
         self.reduce = nn.Linear(stack_size * view_size(feature_shape, use_reward), hidden_size)
         orthogonal(self.reduce, nn.init.calculate_gain("relu"))
 
+    @classmethod
+    def build(cls, config: AgentConfig, fitting: Fitting) -> FrameStackMemory:
+        """A new one as an agent's settings ask for it."""
+        return cls(
+            fitting.feature_shape,
+            stack_size=config.stack_size,
+            hidden_size=config.hidden_size,
+            motion_unit=config.motion_unit,
+            use_reward=config.use_reward,
+        )
+
     @property
     def state_spec(self) -> tuple[TensorSpec, ...]:
         """The k - 1 observations before the next one (k - 1, values), the latest first."""
@@ -155,7 +178,7 @@ class FrameStackMemory(nn.Module):
         self._check_state(state, x.shape[1])
         steps, back = len(x), self.stack_size - 1
         line = torch.cat((state[0].flip(1).transpose(0, 1), x.to(state[0].dtype)))  # (k - 1 + T, N, values)
-        age = _steps_since_start(episode_start, otherwise=back)
+        age = steps_since_start(episode_start, otherwise=back)
         stacks = torch.stack(
             [
                 line[back - j : back - j + steps].masked_fill((age < j)[..., None], 0.0)
@@ -170,10 +193,3 @@ class FrameStackMemory(nn.Module):
         if len(state) != 1 or state[0].shape != expected:
             got = [tuple(tensor.shape) for tensor in state]
             raise ValueError(f"the state must be one tensor of {expected}; got {got}.")
-
-
-def _steps_since_start(episode_start: Tensor, *, otherwise: int) -> Tensor:
-    """(T, N) how many observations of the episode there were before each; `otherwise` if it began before them all."""
-    time = torch.arange(len(episode_start), device=episode_start.device)[:, None]
-    began = torch.where(episode_start, time, -1).cummax(0).values
-    return torch.where(began >= 0, time - began, otherwise)

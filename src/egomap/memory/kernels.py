@@ -9,7 +9,7 @@ All sums are in the arrays' own dtype (a literal 0.0 would make them double, at 
 double precision. Cells are taken four at a time where one alone would wait for its own sum.
 
 Each kernel is one long function, for numba keeps no compiled function on disk that calls another one made for a
-number of channels: it would be compiled anew in every process.
+number of channels: it would be compiled again in every process.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
-def _share_out(kernel: Callable[..., None], count: int, *args: Any) -> None:
+def share_out(kernel: Callable[..., None], count: int, *args: Any) -> None:
     """Run `kernel(first, last, *args)` over range(count), in as many slices as torch has threads."""
     arrays = [arg.detach().numpy() if isinstance(arg, Tensor) else arg for arg in args]
     threads = min(torch.get_num_threads(), count)
@@ -120,7 +120,7 @@ class _WriteRead(torch.autograd.Function):
         kernel = _kernels(channels).write_read
         alpha = float(writes.alpha)
         out = (maps, known, live, maps_ego, share, keep, visible)
-        _share_out(kernel, num_envs, features.contiguous(), cell, start, affine, alpha, *out)
+        share_out(kernel, num_envs, features.contiguous(), cell, start, affine, alpha, *out)
         cut = start if writes.cut is None else writes.cut.contiguous()
         ctx.save_for_backward(cell, start, cut, affine, share, keep, visible)
         ctx.map_shape = maps.shape
@@ -146,7 +146,7 @@ class _WriteRead(torch.autograd.Function):
         grad_features = share.new_empty(steps, num_envs, points, one_map[-1])
         kernel = _kernels(one_map[-1]).write_read_backward
         known = (cell, start, cut, affine, share, keep, visible)
-        _share_out(kernel, num_envs, *grads, *known, grad_map, grad_features)
+        share_out(kernel, num_envs, *grads, *known, grad_map, grad_features)
         return grad_features, grad_map if ctx.needs_input_grad[1] else None, None, None
 
 
@@ -163,7 +163,7 @@ class _Attend(torch.autograd.Function):
         context = rows.new_empty(batch, channels + 2)
         attention, score, inverse = rows.new_empty(3, batch, cells)
         kernel = _kernels(channels).attend
-        _share_out(kernel, batch, *given, epsilon, cosine, context, attention, score, inverse)
+        share_out(kernel, batch, *given, epsilon, cosine, context, attention, score, inverse)
         ctx.save_for_backward(*given, attention, score, inverse)
         ctx.cosine = cosine
         ctx.mark_non_differentiable(attention)
@@ -177,7 +177,7 @@ class _Attend(torch.autograd.Function):
         grads = (torch.empty_like(rows), torch.empty_like(query), torch.empty_like(beta))
         kernel = _kernels(rows.shape[-1]).attend_backward
         given = (grad.contiguous(), rows, query, beta, positions, ctx.cosine)
-        _share_out(kernel, rows.shape[0], *given, *found, *grads)
+        share_out(kernel, rows.shape[0], *given, *found, *grads)
         return *grads, None, None, None
 
 
@@ -199,4 +199,4 @@ def follow_places(num_envs: int, *arguments: Any) -> None:
     """`place_kernels.follow` over all environments; its arguments, arrays as tensors."""
     from egomap.memory.place_kernels import follow
 
-    _share_out(follow, num_envs, *arguments)
+    share_out(follow, num_envs, *arguments)

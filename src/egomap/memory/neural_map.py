@@ -13,21 +13,25 @@ forward and backward; a step of 16 environments on one thread takes 3 ms.
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from egomap.config import AgentConfig, require
 from egomap.geometry import cells
 from egomap.geometry.checks import check_features, check_pose, require_shape
 from egomap.memory.cores import GRUCore
 from egomap.memory.figures import attention_entropy, saturation
 from egomap.memory.lesions import Part
 from egomap.memory.protocol import (
+    Fitting,
     MemoryInputs,
     MemoryState,
     MemoryTrace,
     ParameterGroups,
+    Rate,
     TensorSpec,
     check_episode_start,
 )
@@ -64,6 +68,9 @@ class NeuralMapMemory(nn.Module):
     Shapes: features (..., C, Hf, Wf), pose (..., 3) -> output (..., read_size + 2 * channels).
     """
 
+    has_map = True
+    rates: ClassVar[dict[str, Rate]] = {"global_read": "read"}
+
     def __init__(
         self,
         extent: float,
@@ -90,6 +97,18 @@ class NeuralMapMemory(nn.Module):
             nn.init.orthogonal_(layer.weight, gain)
             nn.init.zeros_(layer.bias)
         self.output_size = read_size + 2 * channels
+
+    @classmethod
+    def build(cls, config: AgentConfig, fitting: Fitting) -> NeuralMapMemory:
+        """A new one as an agent's settings ask for it."""
+        require(not config.use_reward, "neural-map does not take the reward; leave out --use-reward.")
+        return cls(
+            fitting.extent,
+            feature_shape=fitting.feature_shape,
+            channels=config.neural_map_channels,
+            map_size=config.neural_map_size,
+            hidden_size=config.hidden_size,
+        )
 
     @property
     def state_spec(self) -> tuple[TensorSpec, ...]:

@@ -24,6 +24,7 @@ from egomap.geometry import affine_from_pose, cells, ego_from_world, world_from_
 from egomap.geometry.checks import check_depth, check_pose
 from egomap.memory import native
 from egomap.memory.convolution import conv_relu
+from egomap.memory.earned import earned_so_far
 from egomap.memory.lesions import Part, parts_of
 from egomap.memory.protocol import (
     Memory,
@@ -31,10 +32,12 @@ from egomap.memory.protocol import (
     MemoryState,
     MemoryTrace,
     ParameterGroups,
+    Rate,
     TensorSpec,
     check_episode_start,
     figures,
     parameter_groups,
+    rates,
 )
 from egomap.memory.reads import orthogonal
 from egomap.memory.shown import Shown, ShownPlanes, shown
@@ -486,6 +489,8 @@ class PlacesMemory(nn.Module):
         use_reward: Keep and tell what was earned in the episode so far: the sum of the rewards above 0.
     """
 
+    has_map = True
+
     def __init__(
         self,
         inner: Memory,
@@ -579,12 +584,7 @@ class PlacesMemory(nn.Module):
         """What was earned in the episode up to each step (T, N); at an episode's start the reward is 0."""
         if not self.use_reward:
             return before.expand(episode_start.shape)
-        paid = inputs.told.detach().float().clamp(min=0).view(episode_start.shape)
-        rows = []
-        for paid_t, start in zip(paid.unbind(0), episode_start.unbind(0), strict=True):
-            before = torch.where(start, 0.0, before) + paid_t
-            rows.append(before)
-        return torch.stack(rows)
+        return earned_so_far(inputs, before, episode_start)
 
     def _divide(self, state: MemoryState, num_envs: int) -> tuple[MemoryState, PlaceState, Tensor]:
         expected = [((num_envs, *spec.shape), spec.dtype) for spec in self.state_spec]
@@ -611,6 +611,11 @@ class PlacesMemory(nn.Module):
             "place_read": tuple(self.place_read.parameters()),
             "join": tuple(self.join.parameters()),
         }
+
+    @property
+    def rates(self) -> dict[str, Rate]:
+        """The inner memory's."""
+        return rates(self.inner)
 
     def figures(self, trace: MemoryTrace) -> dict[str, float]:
         """The inner memory's, and how much of the near view is known."""

@@ -16,14 +16,22 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
+from egomap.config import Camera, require
+
 MemoryState = tuple[Tensor, ...]
 """Opaque to everyone but the memory; each tensor has the environment axis N first."""
 
 MemoryTrace = dict[str, Tensor]
 """Filled on request with what can be shown: `map_ego`, `attention`, `query_position`, `beta`, ... by name."""
 
+Notes = dict[str, Tensor]
+"""What a memory notes of observations: data, without gradient, by name; (T, N, ...) or (N, ...)."""
+
 ParameterGroups = dict[str, tuple[nn.Parameter, ...]]
 """Parameters by what they do. Each parameter is in one group."""
+
+Rate = str | float
+"""How fast a group learns: "read" or "perception" for that setting of the learner, or a part of the learning rate."""
 
 
 class MemoryInputs(NamedTuple):
@@ -39,10 +47,14 @@ class MemoryInputs(NamedTuple):
     """(..., 3) dx, dy, dphi since the previous observation, in the previous ego frame (x right, y forward)."""
     reward: Tensor | None = None
     """(...) what the decision before this observation brought, 0 at an episode's start; None: nothing is told."""
+    notes: Notes | None = None
+    """What the memory's own `note` made of these observations, where that was done before."""
 
     def each(self, function: Callable[[Tensor], Tensor]) -> MemoryInputs:
         """The inputs with every tensor replaced by what `function` makes of it."""
-        return MemoryInputs(*(None if part is None else function(part) for part in self))  # type: ignore[arg-type]
+        notes = self.notes and {name: function(note) for name, note in self.notes.items()}
+        parts = (None if part is None else function(part) for part in self[:-1])
+        return MemoryInputs(*parts, notes=notes)  # type: ignore[arg-type, misc]
 
     def at(self, index: Any) -> MemoryInputs:
         """The inputs at an index of the leading axes: a step of a sequence, a slice, ..."""
@@ -52,6 +64,21 @@ class MemoryInputs(NamedTuple):
     def told(self) -> Tensor:
         """(...) the reward, zeros where nothing is told; in the dtype of the pose."""
         return torch.zeros_like(self.pose[..., 0]) if self.reward is None else self.reward.to(self.pose.dtype)
+
+
+class Fitting(NamedTuple):
+    """What a memory must fit: the views, what perception makes of them, and the arena."""
+
+    camera: Camera
+    """Of the depth image."""
+    feature_shape: tuple[int, int, int]
+    """(C, Hf, Wf) of the features."""
+    kernels: tuple[int, ...]
+    """Kernel sizes of the convolutions that made them."""
+    strides: tuple[int, ...]
+    """Their strides."""
+    extent: float
+    """Side of the square that a map is to cover, in map units: the arena and the padding."""
 
 
 class TensorSpec(NamedTuple):
@@ -64,10 +91,17 @@ class TensorSpec(NamedTuple):
 class Memory(Protocol):
     """The protocol; implemented by `RecurrentMemory`, `NeuralMapMemory`, `EgoMapMemory` and the two floors.
 
-    A memory may also have `parameter_groups()` and `figures(trace)`; see the functions of these names.
+    A memory may also have `parameter_groups()`, `rates` and `figures(trace)`; see the functions of these names.
+    A memory may say `has_map = True`; see `has_map`.
     A memory may also have `lesions`, a mapping from names to `egomap.memory.lesions.Part`: which of its parts an
     evaluation can replace to measure what they are worth; and `shown`, an `egomap.memory.shown.Shown`: what the
     inspector finds in its trace.
+    A memory may also have `votes`, K numbers: its output then ends with K distributions over the actions, one after
+    the other, and who is followed already; the heads choose whom to follow (`egomap.agents.heads`), and the numbers
+    are the logits of a new policy for that. It has `commit(state, choice) -> state`, which is told what was chosen.
+    A memory of which a part depends on observations alone, through no parameter, may have `note(inputs, state,
+    episode_start) -> notes, state` over T steps, and `note_names`: that part is then computed once in the rollout,
+    and handed back by name in `MemoryInputs.notes` whenever the learner unrolls the same observations.
     """
 
     output_size: int
@@ -97,17 +131,31 @@ class Memory(Protocol):
 def parameter_groups(memory: Any) -> ParameterGroups:
     """The groups that a memory names by a method `parameter_groups`; otherwise all of it is its "core".
 
-    The log has the gradient's norm of each group, and the learner may have a rate for some of them
-    (`egomap.rl.update.RATES`: "global_read" and "query" follow `read_rate`).
+    The log has the gradient's norm of each group; `rates` says which of them have a rate of their own.
     """
     named = getattr(memory, "parameter_groups", None)
     return {"core": tuple(memory.parameters())} if named is None else named()
+
+
+def rates(memory: Any) -> dict[str, Rate]:
+    """The rates that a memory gives groups of its own by an attribute `rates`; none without it."""
+    found = dict(getattr(memory, "rates", {}))
+    unknown = sorted(set(found) - set(parameter_groups(memory))) if found else []
+    require(
+        not unknown, f"{type(memory).__name__} has rates for {', '.join(unknown)}, which are not its groups."
+    )
+    return found
 
 
 def figures(memory: Any, trace: MemoryTrace) -> dict[str, float]:
     """The figures that a memory names by a method `figures(trace)`, from a trace of one step; none without it."""
     named = getattr(memory, "figures", None)
     return {} if named is None else named(trace)
+
+
+def has_map(memory: Any) -> bool:
+    """Whether a memory says that it keeps a map of a fixed extent, so that it cannot remember what lies beyond."""
+    return bool(getattr(memory, "has_map", False))
 
 
 def check_episode_start(episode_start: Tensor, lead: tuple[int, ...]) -> None:

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from egomap.config import Similarity
 from egomap.geometry import rows_from_image
 from egomap.geometry.checks import require_shape
-from egomap.memory.attention import attend
+from egomap.memory.attention import attend, similarities
 from egomap.memory.convolution import conv_relu
 from egomap.memory.protocol import MemoryTrace
 
@@ -138,3 +138,49 @@ class ContextRead(nn.Module):
             trace["attention"] = attention.unflatten(-1, (self.map_size, self.map_size))
             trace["query_position"] = context[:, self.channels :].detach()
         return context if self.use_position else context[:, : self.channels]
+
+
+class PointRead(nn.Module):
+    """Attention over the cells of a map as a vote: each cell speaks for the action that begins the way to it.
+
+    One linear layer gives the query (one value per channel), the inverse temperature and, last, how much nearer cells
+    are preferred to farther ones. The softmax runs over the cells to which a way is known; without any the vote is
+    for nothing, the same for all actions. It is differentiable in everything but the ways, so that an action that
+    paid draws the attention to the cells that spoke for it.
+
+    Shapes: latent (B, latent_size), map_ego (B, C, size, size), begins (B, size, size) whole numbers, the action that
+    begins the way to each cell or `num_actions` where there is none, lengths (B, size, size) -> (B, num_actions),
+    which sum to 1.
+    """
+
+    def __init__(self, latent_size: int, channels: int, num_actions: int) -> None:
+        super().__init__()
+        self.channels, self.num_actions = channels, num_actions
+        self.query = nn.Linear(latent_size, channels + 2)
+        orthogonal(self.query, 1.0)
+        with torch.no_grad():
+            self.query.bias[-2] = 3.0  # flat attention votes for everything at once, and learns little
+
+    def forward(
+        self,
+        latent: Tensor,
+        map_ego: Tensor,
+        begins: Tensor,
+        lengths: Tensor,
+        *,
+        trace: MemoryTrace | None = None,
+    ) -> Tensor:
+        """The vote (B, num_actions); a trace gets the attention, `pointing` (B, size, size)."""
+        query, beta, near = self.query(latent).split((self.channels, 1, 1), -1)
+        scores = oneplus(beta) * similarities(rows_from_image(map_ego), query, "cosine")
+        scores = scores - F.softplus(near) * lengths.flatten(1).to(scores.dtype)
+        speaks_for = begins.flatten(1).long()
+        nowhere = speaks_for == self.num_actions
+        attention = scores.masked_fill(nowhere, -1e4).softmax(
+            -1
+        )  # uniform over cells that speak for nothing, if all
+        if trace is not None:
+            trace["pointing"] = attention.detach().unflatten(-1, begins.shape[1:])
+        sums = attention.new_zeros(len(attention), self.num_actions + 1).scatter_add(1, speaks_for, attention)
+        votes, nothing = sums.split((self.num_actions, 1), -1)
+        return votes + nothing / self.num_actions

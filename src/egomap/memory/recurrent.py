@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from egomap.config import MOTION_UNIT, require_length
+from egomap.config import MOTION_UNIT, AgentConfig, require_length
 from egomap.geometry.checks import check_features
 from egomap.memory.cores import GRUCore, LSTMCore
 from egomap.memory.figures import saturation
 from egomap.memory.lesions import Part
-from egomap.memory.protocol import MemoryInputs, MemoryState, MemoryTrace, TensorSpec
+from egomap.memory.protocol import Fitting, MemoryInputs, MemoryState, MemoryTrace, TensorSpec
 
 __all__ = [
     "EGO_MOTION_FEATURES",
@@ -124,6 +124,17 @@ class RecurrentMemory(nn.Module):
         self.reduce = nn.Linear(view_size(feature_shape, use_reward), hidden_size)
         nn.init.orthogonal_(self.reduce.weight, gain=2**0.5)
         nn.init.zeros_(self.reduce.bias)
+
+    @classmethod
+    def build(cls, config: AgentConfig, fitting: Fitting) -> RecurrentMemory:
+        """A new one as an agent's settings ask for it; of the kind "lstm" it is an LSTM."""
+        return cls(
+            fitting.feature_shape,
+            cell="lstm" if config.kind == "lstm" else "gru",
+            hidden_size=config.hidden_size,
+            motion_unit=config.motion_unit,
+            use_reward=config.use_reward,
+        )
 
     @property
     def state_spec(self) -> tuple[TensorSpec, ...]:
