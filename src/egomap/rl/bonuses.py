@@ -2,7 +2,7 @@
 
 What comes in: a filled rollout and how much of the budget is spent. What goes out: `rollout.bonus`, which the update
 adds to the task's rewards, and figures for the log. The task's rewards, and the returns that are reported, stay as
-they are. To add a bonus: a class with `measure`, and a row in `BONUSES`.
+they are. To add a bonus: a class with `measure`, and a row in `BONUSES`; or its address in `LearnerSettings.bonuses`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import torch
 
-from egomap.config import LearnerSettings
+from egomap.config import LearnerSettings, require, weighted
+from egomap.named import import_named
 from egomap.rl.rollout import Rollout
 from egomap.rl.schedules import falling
 
@@ -97,11 +98,35 @@ BONUSES: dict[str, Bonus] = {
 """Every bonus, by its name in the log."""
 
 
+def bonuses_of(settings: LearnerSettings) -> dict[str, Bonus]:
+    """Every bonus: those of `BONUSES`, and those that the settings name by their address, called like the class.
+
+    Raises:
+        ValueError: There is no such class, or another bonus of its name.
+    """
+    found = dict(BONUSES)
+    for text in settings.bonuses:
+        address, weight = weighted(text, "bonuses")
+        measure = import_named(address)
+        require(
+            isinstance(measure, type) and hasattr(measure, "measure"),
+            f"{address} is no bonus: it must be a class with a method measure.",
+        )
+        name = address.partition(":")[2].lower()
+        require(name not in found, f"two bonuses are called {name}; call {address} something else.")
+        found[name] = Bonus(_constant(weight), _constant(0.0), measure)
+    return found
+
+
+def _constant(value: float) -> Callable[[LearnerSettings], float]:
+    return lambda settings: value
+
+
 class Bonuses:
     """The bonuses that the settings ask for, over the rollouts of one rank."""
 
     def __init__(self, settings: LearnerSettings) -> None:
-        rows = {name: row for name, row in BONUSES.items() if row.weight(settings)}
+        rows = {name: row for name, row in bonuses_of(settings).items() if row.weight(settings)}
         self._paid = {
             name: (row.weight(settings), row.decay(settings), row.make(settings))
             for name, row in rows.items()

@@ -1,4 +1,4 @@
-"""Collect rollouts: the agent decides, the engines step, rows are filled in place.
+"""Collect rollouts: the agent decides, the simulators step, rows are filled in place.
 
 What comes in: a vector environment with SAME_STEP autoreset, an agent, and a teacher if there is one. What goes out:
 a filled `Rollout` and the episodes that ended in it. While engines run, torch has one thread: its pool would fight
@@ -15,30 +15,31 @@ from gymnasium.vector import AutoresetMode
 
 from egomap.agents.agent import Agent, AgentStep
 from egomap.config import require
-from egomap.envs.vector import DoomVectorEnv
 from egomap.memory.protocol import MemoryState, MemoryTrace
 from egomap.rl.rollout import Rollout
 from egomap.rl.teaching import NO_LESSON, Lesson, Lessons, Teacher
 from egomap.rl.threads import torch_threads
 from egomap.rl.update import Diverged
+from egomap.worlds.api import Arrays, VectorWorld, WritesInPlace, copy_into, known
 
 
 class EndedEpisode(NamedTuple):
     """An episode that ended during a rollout."""
 
     total_reward: float
-    success: bool
+    success: bool | None
+    """None where the simulator does not say."""
     decisions: int
     helped: bool = False
     """Whether a teacher chose some of its actions: then it says little of the agent."""
 
 
 class Collector:
-    """Plays N environments and fills one rollout after the other, going on where the last one ended."""
+    """Plays N environments and fills one rollout after the other, continuing where the last one ended."""
 
     def __init__(
         self,
-        env: DoomVectorEnv,
+        env: VectorWorld,
         agent: Agent,
         steps: int,
         *,
@@ -53,15 +54,17 @@ class Collector:
             f"the collector needs an environment with SAME_STEP autoreset; this one has {mode}.",
         )
         self.env, self.agent = env, agent
-        self.rollout = Rollout(steps, env.num_envs)
+        self.rollout = Rollout(steps, env.num_envs, env.world_spec.arrays)
+        self._in_place = env if isinstance(env, WritesInPlace) else None
         self._lessons = Lessons(teacher, env.num_envs)
         self._threads = threads
         self._seed = seed
         self._begin(position)
 
     def _begin(self, position: int) -> None:
-        self.env.write_to(self.rollout.targets[0])
-        self.env.reset(seed=self._seed, options={"position": position})
+        self._write_to(0)
+        observation, _ = self.env.reset(seed=self._seed, options={"position": position})
+        self._take(0, observation)
         self.rollout.episode_start[0] = True
         self._state = self.agent.initial_state(self.env.num_envs)
         self._fresh, self._position = True, position
@@ -72,7 +75,7 @@ class Collector:
         return self._position if self._fresh else self.env.episodes_begun
 
     def restart(self) -> None:
-        """Begin new episodes everywhere, the next ones of the stream; as a collector made anew would."""
+        """Begin new episodes everywhere, the next ones of the sequence; as a new collector would."""
         if not self._fresh:
             self._begin(self.position)
 
@@ -93,15 +96,17 @@ class Collector:
         with torch.inference_mode(False), torch.no_grad(), torch_threads(self._threads):
             for t in range(rollout.steps):
                 step = self._decide(t, state)
-                state = step.state
+                rollout.note(t, step.notes)
                 action = lessons.actions(rollout, t, step.action)
-                env.write_to(rollout.targets[t + 1])
-                env.step_async(action.numpy())
+                state = self.agent.commit(step.state, action)
+                self._write_to(t + 1)
+                env.step_async(self.agent.taken(action).numpy())
                 lessons.label(rollout, t)
                 rollout.action[t] = action
                 rollout.log_prob[t] = step.log_prob
                 rollout.value[t] = step.value
-                _, rewards, terminated, truncated, infos = env.step_wait()
+                observation, rewards, terminated, truncated, infos = env.step_wait()
+                self._take(t + 1, observation)
                 lessons.hear(rollout, t, rewards)
                 rollout.reward[t] = torch.from_numpy(rewards)
                 rollout.terminated[t] = torch.from_numpy(terminated)
@@ -130,10 +135,20 @@ class Collector:
             self.agent.step(row, state, self.rollout.episode_start[t, :most], deterministic=True, trace=trace)
         return self.agent.figures(trace)
 
+    def _write_to(self, t: int) -> None:
+        """Have the next observation written into row t, where the environment can."""
+        if self._in_place is not None:
+            self._in_place.write_to(self.rollout.targets[t])
+
+    def _take(self, t: int, observation: Arrays) -> None:
+        """Copy an observation into row t, unless it is there already."""
+        if self._in_place is None:
+            copy_into(self.rollout.targets[t].arrays, observation)
+
     def _decide(self, t: int, state: MemoryState) -> AgentStep:
         try:
             return self.agent.step(self.rollout.rows[t], state, self.rollout.episode_start[t])
-        except RuntimeError:  # torch draws no action from a policy that is no number
+        except RuntimeError:  # torch samples no action from a policy that is NaN
             self._require_numbers(t, state)
             raise
 
@@ -151,7 +166,7 @@ class Collector:
 def _ended(final: dict[str, Any], mask: np.ndarray, helped: np.ndarray) -> list[EndedEpisode]:
     return [
         EndedEpisode(
-            float(final["return"][i]), bool(final["success"][i]), int(final["decisions"][i]), bool(helped[i])
+            float(final["return"][i]), known(final["success"][i]), int(final["decisions"][i]), bool(helped[i])
         )
         for i in np.flatnonzero(mask).tolist()
         if not final["interrupted"][i]

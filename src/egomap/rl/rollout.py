@@ -1,7 +1,7 @@
 """A rollout: T decisions of N environments in arrays that engines write into and torch reads, without a copy.
 
-What comes in: observations row by row, written by the vector environment itself. What goes out: a batch for
-`Agent.unroll`, whole or for some of the environments.
+What comes in: observations row by row, written by the vector environment itself where it can. What goes out: a batch
+for `Agent.unroll`, whole or for some of the environments.
 
 Time convention: T + 1 rows of observations; row T is what follows the last decision and becomes row 0 of the next
 rollout. `episode_start[t]` says that observation t is the first of an episode.
@@ -9,21 +9,22 @@ rollout. `episode_start[t]` says that observation t is the first of an episode.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from egomap.envs.vector import Arrays, Target, observation_arrays
-from egomap.memory.protocol import MemoryState
+from egomap.memory.protocol import MemoryState, Notes
+from egomap.worlds.api import Arrays, Target, observation_arrays
 
 
 class Batch(NamedTuple):
     """Rows for one pass of the learner; B environments."""
 
     observations: dict[str, Tensor]
-    """(T, B, ...)."""
+    """(T, B, ...), with what the memory noted of them."""
     state: MemoryState
     """The memory before the first row, (B, ...)."""
     episode_start: Tensor
@@ -34,15 +35,25 @@ class Batch(NamedTuple):
     driven: Tensor | None = None
     """(T, B) bool: rows whose action a teacher chose; None if there is no teacher."""
     label: Tensor | None = None
-    """(T, B) int64: what the teacher would do; None if nobody imitates one."""
+    """(T, B) int64: what the teacher would do; None without imitation."""
+    auxiliary: Tensor | None = None
+    """(T, B, size): what the auxiliary head is to tell, NaN where there is nothing; None without one."""
 
 
 class Rollout:
-    """Storage for T decisions of N environments; used again and again."""
+    """Storage for T decisions of N environments; used again and again.
 
-    def __init__(self, steps: int, num_envs: int) -> None:
+    Args:
+        steps: T.
+        num_envs: N.
+        arrays: Makes zeroed arrays for observations with the leading axes that it is called with.
+    """
+
+    def __init__(
+        self, steps: int, num_envs: int, arrays: Callable[[int, int], Arrays] = observation_arrays
+    ) -> None:
         self.steps, self.num_envs = steps, num_envs
-        self.arrays: Arrays = observation_arrays(steps + 1, num_envs)
+        self.arrays = arrays(steps + 1, num_envs)
         self.targets = [
             Target.of({name: array[t] for name, array in self.arrays.items()}) for t in range(steps + 1)
         ]
@@ -68,7 +79,18 @@ class Rollout:
         self.driven = torch.zeros(steps, num_envs, dtype=torch.bool)
         self.advantage = torch.zeros(steps, num_envs)
         self.target = torch.zeros(steps, num_envs)
+        self.auxiliary: Tensor | None = None
+        """(T, N, size) targets of the auxiliary head (`egomap.rl.auxiliary`), if there is one."""
         self.state: MemoryState = ()
+        self.notes: Notes = {}
+        """What the memory noted of each row's observation, by name, (T, N, ...)."""
+
+    def note(self, t: int, notes: Notes | None) -> None:
+        """Keep what the memory noted of row t."""
+        for name, row in (notes or {}).items():
+            if name not in self.notes:
+                self.notes[name] = row.new_empty(self.steps, *row.shape)
+            self.notes[name][t] = row
 
     def carry_over(self) -> None:
         """Make the last row the first of the next rollout."""
@@ -82,7 +104,7 @@ class Rollout:
         def choose(tensor: Tensor, axis: int) -> Tensor:
             return tensor if envs is None else tensor.index_select(axis, envs)
 
-        observations = {name: tensor[: self.steps] for name, tensor in self.observations.items()}
+        observations = {name: tensor[: self.steps] for name, tensor in self.observations.items()} | self.notes
         if envs is not None:
             # Channels stay last in memory: select from the layout that the engines write.
             rgb = observations.pop("rgb").movedim(-3, -1).index_select(1, envs).movedim(-1, -3)
@@ -97,4 +119,5 @@ class Rollout:
             choose(self.target, 1),
             choose(self.driven, 1) if self.taught else None,
             choose(self.label, 1) if self.labelled else None,
+            None if self.auxiliary is None else choose(self.auxiliary, 1),
         )

@@ -2,12 +2,15 @@
 
 What comes in: the agent's output for a batch, the batch, the settings, and how much of the budget is spent. What goes
 out: a loss, and figures for the log, as tensors without gradient. All means are over every row of the batch, so that
-the mean of a batch is the weighted mean of its parts. To add a term: a function, and a row in `TERMS`.
+the mean of a batch is the weighted mean of its parts.
+
+To add a term: a function, and a row in `TERMS`; or its address in `LearnerSettings.terms`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -16,7 +19,9 @@ from torch.nn import functional as F
 
 from egomap.agents.agent import AgentOutput
 from egomap.agents.heads import entropy, log_prob
-from egomap.config import LearnerSettings
+from egomap.config import LearnerSettings, require, weighted
+from egomap.named import import_named
+from egomap.rl.auxiliary import auxiliary_loss
 from egomap.rl.rollout import Batch
 from egomap.rl.schedules import falling
 
@@ -101,10 +106,18 @@ def entropy_term(output: AgentOutput, batch: Batch, settings: LearnerSettings) -
 def imitation_term(output: AgentOutput, batch: Batch, settings: LearnerSettings) -> tuple[Tensor, Figures]:
     """-log pi(what the teacher would do), in every row; and how often the most probable action is the teacher's."""
     assert batch.label is not None
-    loss = -log_prob(output.logits, batch.label).mean()
+    logits = output.policy
+    loss = -log_prob(logits, batch.label).mean()
     with torch.no_grad():
-        agreement = (output.logits.argmax(-1) == batch.label).to(loss.dtype).mean()
+        agreement = (logits.argmax(-1) == batch.label).to(loss.dtype).mean()
     return loss, {"imitation_loss": loss, "imitation_agreement": agreement}
+
+
+def auxiliary_term(output: AgentOutput, batch: Batch, settings: LearnerSettings) -> tuple[Tensor, Figures]:
+    """How wrong the auxiliary head is (`egomap.rl.auxiliary`)."""
+    assert output.auxiliary is not None and batch.auxiliary is not None
+    loss = auxiliary_loss(settings, output.auxiliary, batch.auxiliary)
+    return loss, {"auxiliary_loss": loss}
 
 
 def imitation_weight(settings: LearnerSettings, spent: float) -> float:
@@ -117,8 +130,33 @@ TERMS: dict[str, Term] = {
     "value": Term(lambda settings, spent: settings.value_weight, value_term),
     "entropy": Term(lambda settings, spent: -settings.entropy_weight, entropy_term),
     "imitation": Term(imitation_weight, imitation_term, lambda batch: batch.label is not None),
+    "auxiliary": Term(
+        lambda settings, spent: settings.auxiliary_weight,
+        auxiliary_term,
+        lambda batch: batch.auxiliary is not None,
+    ),
 }
-"""Every term; they are added up in this order."""
+"""Every term that egomap ships; they are added up in this order."""
+
+
+@lru_cache
+def terms_of(settings: LearnerSettings) -> dict[str, Term]:
+    """Every term of the loss: those of `TERMS`, and those that the settings name by their address.
+
+    Raises:
+        ValueError: There is no such function.
+    """
+    found = dict(TERMS)
+    for text in settings.terms:
+        address, weight = weighted(text, "terms")
+        measure = import_named(address)
+        require(callable(measure), f"{address} is no term of a loss: it must be a function.")
+        found[address] = Term(_constant(weight), measure)
+    return found
+
+
+def _constant(weight: float) -> Callable[[LearnerSettings, float], float]:
+    return lambda settings, spent: weight
 
 
 def loss_of(output: AgentOutput, batch: Batch, settings: LearnerSettings, spent: float = 0.0) -> Loss:
@@ -132,7 +170,7 @@ def loss_of(output: AgentOutput, batch: Batch, settings: LearnerSettings, spent:
     """
     parts: list[Tensor] = []
     figures: Figures = {}
-    for term in TERMS.values():
+    for term in terms_of(settings).values():
         if term.given(batch):
             value, told = term.measure(output, batch, settings)
             parts.append(term.weight(settings, spent) * value)

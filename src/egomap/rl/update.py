@@ -7,6 +7,7 @@ does not matter here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from egomap.agents.agent import Agent, AgentOutput
-from egomap.config import LearnerSettings
-from egomap.memory.protocol import ParameterGroups
+from egomap.config import LearnerSettings, require
+from egomap.memory.protocol import ParameterGroups, Rate
 from egomap.rl.returns import RunningScale, following_values, generalised_advantages
 from egomap.rl.rollout import Rollout
 from egomap.rl.terms import Loss, loss_of
@@ -31,18 +32,19 @@ class Diverged(RuntimeError):
 
 RATES: dict[str, Callable[[LearnerSettings], float]] = {
     "perception": lambda settings: settings.perception_rate,
-    "global_read": lambda settings: settings.read_rate,
-    "query": lambda settings: settings.read_rate,
+    "read": lambda settings: settings.read_rate,
 }
-"""Parameter groups whose rate is a part of the learning rate; all others have all of it."""
+"""Classes of rates, as parts of the learning rate; which group has which, an agent and its memory say
+(`Agent.rates`). All others have all of it."""
 
 
 def make_optimizer(agent: Agent, settings: LearnerSettings) -> torch.optim.Optimizer:
     """The optimiser that the settings name, of all the agent's parameters, each with its part of the rate."""
     parts = dict.fromkeys(agent.parameters(), 1.0)
-    for name, group in agent.parameter_groups().items():
-        if name in RATES:
-            parts.update(dict.fromkeys(group, RATES[name](settings)))
+    groups_by_name = agent.parameter_groups()
+    for name, rate in agent.rates().items():
+        part = _part(rate, settings)
+        parts.update(dict.fromkeys(groups_by_name[name], part))
     groups: list[dict[str, Any]] = [
         {"params": [parameter for parameter, its in parts.items() if its == part], "part": part}
         for part in dict.fromkeys(parts.values())
@@ -54,6 +56,15 @@ def make_optimizer(agent: Agent, settings: LearnerSettings) -> torch.optim.Optim
         optimizer = torch.optim.Adam(groups, eps=1e-5)
     set_learning_rate(optimizer, settings.learning_rate)
     return optimizer
+
+
+def _part(rate: Rate, settings: LearnerSettings) -> float:
+    """The part of the learning rate that a rate is: one of `RATES`, or a number."""
+    if isinstance(rate, str):
+        require(rate in RATES, f"a memory's rates are {', '.join(RATES)} or numbers; got {rate!r:.80}.")
+        return RATES[rate](settings)
+    require(0.0 < rate < math.inf, f"a memory's rates must be above 0; got {rate!r:.80}.")
+    return float(rate)
 
 
 def prepare(rollout: Rollout, settings: LearnerSettings) -> None:
