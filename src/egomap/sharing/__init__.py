@@ -1,0 +1,1 @@
+"""Agents for others: an exported folder with its card, and a hub."""
