@@ -32,6 +32,9 @@ COMMANDS = (
     "play",
     "probe",
     "offline",
+    "agents",
+    "export",
+    "push",
 )
 
 

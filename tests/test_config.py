@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from egomap.config import AgentConfig, LearnerSettings, MapSettings, ScenarioConfig, TrainConfig
 from egomap.memory.recurrent import RecurrentMemory
+from egomap.presets import FAST
 from egomap.training.allocator import require_memory
 
 
@@ -62,3 +65,33 @@ def test_a_rollout_that_does_not_fit_into_this_machine() -> None:
         ValueError, match=r"needs 4,4\d\d GB at least, and this machine has .* lower --learner"
     ):
         require_memory(learner, huge)
+
+
+def numbers(settings: Any, *path: str) -> Iterator[tuple[str, ...]]:
+    """The ways to all numbers among settings within settings."""
+    for entry in dataclasses.fields(settings):
+        value = getattr(settings, entry.name)
+        if dataclasses.is_dataclass(value):
+            yield from numbers(value, *path, entry.name)
+        elif type(value) in (int, float):
+            yield *path, entry.name
+
+
+def changed(settings: Any, path: tuple[str, ...], value: float) -> Any:
+    name, *rest = path
+    inner = changed(getattr(settings, name), tuple(rest), value) if rest else value
+    return dataclasses.replace(settings, **{name: inner})
+
+
+@pytest.mark.parametrize("path", numbers(FAST), ids=".".join)
+def test_no_number_of_a_training_is_absurd(path: tuple[str, ...]) -> None:
+    """A setting that comes later is looked at, too: nobody has to remember to test its bounds."""
+    default = functools.reduce(getattr, path, FAST)
+    absurd = (-(10**15),) if isinstance(default, int) else (math.nan, math.inf, -math.inf)
+    for value in absurd:
+        if path == ("env", "watchdog") and value == math.inf:  # that is none
+            continue
+        with pytest.raises(ValueError) as refused:
+            changed(FAST, path, value).validate()
+        told = str(refused.value)
+        assert told.endswith(".") and "\n" not in told and str(value) in told

@@ -43,6 +43,7 @@ def test_a_later_setting_tells_settings_apart_only_when_it_is_changed() -> None:
     plain = PAPER.to_json()
     later = [entry.name for entry in fields(PAPER.agent) if entry.metadata.get("later")]
     assert {name: plain["agent"].pop(name) for name in later}["stack_size"] == 4
+    assert plain["agent"]["map"].pop("write") == "mean"  # later, too
     assert distinctive(PAPER)["agent"] == plain["agent"]
     changed = replace(PAPER, agent=replace(PAPER.agent, stack_size=8))
     assert distinctive(changed)["agent"] == {**plain["agent"], "stack_size": 8}

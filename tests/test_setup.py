@@ -156,10 +156,48 @@ def test_ci_runs_lint_and_every_test() -> None:
     assert lines[1] == "set -euo pipefail", "a failing step must fail the run"
     assert [line for line in lines if line.startswith("make ")] == [
         "make lint",
+        "make docs",
         "make test",
         "make test-isa",
         "make check-wheel",
     ]
+
+
+def claimed_pythons() -> list[str]:
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    found = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
+    assert project["requires-python"] == f">={found[0]}"
+    return found
+
+
+def test_the_workflow_runs_what_ci_runs_on_every_claimed_python() -> None:
+    workflow = (PROJECT / ".github" / "workflows" / "checks.yml").read_text()
+    script = (PROJECT / ".ci" / "run").read_text()
+    jobs = re.findall(r"- run: make (\S+) PYTHON=python$", workflow, re.MULTILINE)
+    assert sorted(jobs) == sorted(re.findall(r"^make (\S+)$", script, re.MULTILINE))
+    matrix = re.search(r"python: \[(.*?)\]", workflow)
+    assert matrix and re.findall(r'"(.*?)"', matrix[1]) == claimed_pythons()
+    alone = re.findall(r'python-version: "(.*?)"', workflow)
+    assert len(alone) == len(jobs) - 1 and set(alone) == {claimed_pythons()[0]}
+
+
+def test_the_image_has_the_requirements_of_the_package() -> None:
+    image = (PROJECT / "Dockerfile").read_text()
+    base = re.search(r"^FROM python:(3\.\d+)-slim$", image, re.MULTILINE)
+    assert base and base[1] in claimed_pythons()
+    tool = runpy.run_path(str(TOOL))
+    assert f'pip install --index-url "$TORCH_INDEX" "{tool["TORCH"]}"' in image
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+    extras = re.search(r'pip install "/opt/egomap\[(.*?)\]"', image)
+    assert extras and set(extras[1].split(",")) <= set(project["project"]["optional-dependencies"])
+    # The build reads these files, and nothing else is copied into the image.
+    copied = {name for line in re.findall(r"^COPY (.*) \S+$", image, re.MULTILINE) for name in line.split()}
+    assert copied == {
+        "pyproject.toml",
+        "src",
+        project["project"]["readme"],
+        *project["project"]["license-files"],
+    }
 
 
 def test_the_numeric_core_is_where_it_is_said_to_be() -> None:

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
+import shlex
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from egomap import __version__
+from egomap.api import as_trained, named_worlds
+from egomap.bars import progress_bar
 from egomap.config import (
     AgentConfig,
-    AgentKind,
     EnvSettings,
     LearnerSettings,
     MapSettings,
@@ -33,15 +36,17 @@ from egomap.config import (
     require_whole,
 )
 from egomap.inspector.options import InspectOptions, PlayOptions, ProbeOptions
+from egomap.kinds import CHOICES, file_name, require_kind
 from egomap.offline.options import OfflineOptions
+from egomap.sharing.commands import agents, export, push
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from egomap.agents.agent import Agent
     from egomap.envs.vector import DoomVectorEnv
-    from egomap.envs.worlds import Worlds
     from egomap.evaluation.runner import EpisodeResult, Player
+    from egomap.training.counters import Counters
 
 INPUT_ERRORS = (ValueError, OSError, RuntimeError)
 """What our own code raises with a sentence that a person can act upon."""
@@ -65,8 +70,14 @@ def main(arguments: list[str] | None = None) -> int:
         "play": play,
         "probe": probe,
         "offline": offline,
+        "agents": agents,
+        "export": export,
+        "push": push,
     }
     try:
+        if given == ["--version"]:
+            print(f"egomap {__version__}")
+            return 0
         if given[:1] == ["train"]:  # the defaults of its flags come from the preset
             flags = tyro.cli(
                 TrainFlags, prog="egomap train", args=given[1:], default=TrainFlags.of(given[1:])
@@ -127,32 +138,23 @@ def sentence(error: BaseException) -> str:
     return " ".join(str(error).split())[:LONGEST] or type(error).__name__
 
 
-@contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr, so that stdout stays clean; call the function with (done, in all)."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
 def doctor() -> int:
     """Check this machine: versions, an engine, its depth calibration, memory, processor, the speed to expect.
 
     Example: egomap doctor
     """
     from egomap.bench.machine import machine_checks
-    from egomap.envs.doctor import checks
+    from egomap.envs.doctor import Check, checks
 
-    total, failed = 0, 0
-    for check in itertools.chain(checks(), machine_checks()):
+    found: list[Check] = []
+    for check in itertools.chain(
+        checks(), machine_checks(sound=lambda: not any(one.failed for one in found))
+    ):
         mark = "ok  " if check.ok else "FAIL" if check.needed else "none"
         print(f"{mark}  {check.name}: {check.detail}", flush=True)
-        total, failed = total + 1, failed + check.failed
-    print("Everything works." if not failed else f"{failed} of {total} checks failed.")
+        found.append(check)
+    failed = sum(check.failed for check in found)
+    print("Everything works." if not failed else f"{failed} of {len(found)} checks failed.")
     return 0 if not failed else 2
 
 
@@ -221,11 +223,19 @@ class TrainFlags:
     """Run folder (default: runs/AGENT-SCENARIO-SIZE-sSEED). Under torchrun say --folder: it takes --run for an
     abbreviation of an option of its own."""
     resume: bool = False
-    """Go on with the run from its last checkpoint, with the run's own settings."""
+    """Go on with the run from its last checkpoint, with its own settings; --budget may be larger than before."""
+    init: str | None = None
+    """Begin with the weights of a trained agent, to fine-tune it: a run folder, an exported agent, or the name of a
+    released one (egomap agents). It keeps its own settings and pictures; --agent must name its kind."""
     auto_resume: bool = False
     """Go on if the folder holds this very run already, begin it otherwise: for jobs that may be started again."""
-    agent: Literal["random", "planner", AgentKind] = "egomap"
-    """Who learns; random and planner learn nothing and are only scored."""
+    agent: Annotated[str, tyro.conf.arg(metavar=f"{CHOICES}|random|planner")] = "egomap"
+    """Who learns: a memory by its name, or package.module:Class of one of your own; random and planner learn nothing
+    and are only scored."""
+    settings: Annotated[
+        tuple[str, ...], tyro.conf.arg(name="agent.settings", metavar="[NAME=VALUE [NAME=VALUE ...]]")
+    ] = ()
+    """Settings of the memory's own class, where it has any."""
     scenario: Task = "labyrinth"
     """Family of tasks."""
     size: int | None = None
@@ -234,6 +244,21 @@ class TrainFlags:
     """Items of ordered-items."""
     scenarios: str | None = None
     """Folder of a set made by `egomap generate`, instead of the default set."""
+    env: str = ""
+    """Any Gymnasium environment that gives rgb, depth and pose, instead of our mazes: package:EnvId or
+    package.module:function (docs/extending.md)."""
+    env_fov: float = EnvSettings.fov
+    """Vertical opening angle of its camera in degrees, unless it tells itself."""
+    env_extent: tuple[float, ...] = ()
+    """Its arena in its own lengths, unless it tells itself: SIDE, around the origin, or WEST SOUTH EAST NORTH."""
+    env_unit: float = EnvSettings.unit
+    """Map units in one of its lengths (default: so many that the arena's side is 640 map units)."""
+    env_depth_range: float = EnvSettings.depth_range
+    """In its own lengths: from there on depth counts as unknown."""
+    env_held_out: int = EnvSettings.held_out
+    """Episodes, each with a seed of its own, that it is evaluated in."""
+    env_workers: int | None = None
+    """Processes that step it (default: one for each core); 0: none but this one, for light environments."""
     budget: float = 2e6
     """Decisions in all, e.g. 2e6."""
     seed: int = 0
@@ -267,7 +292,7 @@ class TrainFlags:
     map: MapSettings = field(default_factory=MapSettings)
     """EgoMap's map and reads; the paper's ablations are here."""
     places: PlaceSettings = field(default_factory=PlaceSettings)
-    """Place planes of the agents places and egomap+."""
+    """Place planes of the agents places and egomap-places."""
     learner: LearnerSettings = field(default_factory=LearnerSettings)
     """The algorithm."""
 
@@ -286,9 +311,11 @@ class TrainFlags:
         return TrainFlags(
             preset=name,
             agent=config.agent.kind,
+            settings=config.agent.settings,
             scenario=config.scenario.task,
             size=None if config.scenario == ScenarioConfig() else config.scenario.size,
-            budget=float(config.budget),
+            # A run that goes on has a budget of its own: only one that is given here is asked for.
+            budget=math.nan if "--resume" in arguments else float(config.budget),
             curriculum=",".join(map(str, config.curriculum)),
             evaluate_every=float(config.evaluate_every),
             checkpoint_every=float(config.checkpoint_every),
@@ -322,6 +349,11 @@ class TrainFlags:
         )
         if self.agent == "random" or self.agent == "planner":
             raise ValueError(f"{self.agent} learns nothing.")
+        ours = [name for name in ("size", "scenarios", "curriculum", "rendering") if name in self.changed()]
+        require(
+            not self.env or not ours,
+            f"--{', --'.join(ours)} of our mazes and --env do not go together; leave one of them out.",
+        )
         scenario = ScenarioConfig.default(self.scenario, size=self.size, items=self.items)
         if self.scenarios is not None:
             from egomap.scenarios.dataset import load
@@ -336,6 +368,7 @@ class TrainFlags:
             agent=replace(
                 base.agent,
                 kind=self.agent,
+                settings=self.settings,
                 standardise=self.standardise,
                 value_gain=self.value_gain,
                 stack_size=self.stack_size,
@@ -346,7 +379,7 @@ class TrainFlags:
             ),
             scenario=scenario,
             scenarios=None if self.scenarios is None else str(Path(self.scenarios).resolve()),
-            env=replace(base.env, rendering=self.rendering, ego_motion_noise=self.noise),
+            env=self._env(base.env),
             learner=self.learner,
             budget=require_whole(self.budget, "budget"),
             seed=self.seed,
@@ -358,6 +391,22 @@ class TrainFlags:
             imitate=self.imitate,
         ).validate()
 
+    def _env(self, base: EnvSettings) -> EnvSettings:
+        """How the worlds are shown: ours, or somebody's environment."""
+        return replace(
+            base,
+            rendering=self.rendering,
+            ego_motion_noise=self.noise,
+            frame_skip=1 if self.env else base.frame_skip,  # it skips frames itself, if it does
+            id=self.env,
+            fov=self.env_fov,
+            extent=self.env_extent,
+            unit=self.env_unit,
+            depth_range=self.env_depth_range,
+            held_out=self.env_held_out,
+            workers=self.env_workers,
+        )
+
 
 def train(flags: TrainFlags) -> int:
     """Train an agent, or go on with a run.
@@ -365,31 +414,66 @@ def train(flags: TrainFlags) -> int:
     Example: egomap train --preset fast --agent egomap --scenario find-return --size 5 --budget 2e6 --run runs/a
     """
     if flags.agent == "random" or flags.agent == "planner":
+        require(
+            not flags.env,
+            f"{flags.agent} learns nothing; score random beside a run: egomap evaluate RUN --agents random.",
+        )
         print(f"{flags.agent} learns nothing; this is how it scores.")
         chosen: dict[str, Any] = {"scenario": flags.scenario, "size": flags.size, "items": flags.items}
         if flags.scenarios is not None:
             chosen = {"scenarios": (flags.scenarios,)}
-        return evaluate(agents=(flags.agent,), seed=flags.seed, **chosen)
+        scripted: Literal["random", "planner"] = "random" if flags.agent == "random" else "planner"
+        return evaluate(agents=(scripted,), seed=flags.seed, **chosen)
     require(not flags.resume or flags.run is not None, "--resume needs --run, the folder to go on with.")
-    given = [name for name in flags.changed() if name not in ("run", "resume", "auto_resume")]
+    given = [name for name in flags.changed() if name not in ("run", "resume", "auto_resume", "budget")]
     require(
         not flags.resume or not given,
         f"--resume goes on with the run's own settings; leave out --{', --'.join(given).replace('_', '-')}.",
     )
     config = None if flags.resume else flags.config()
-    from egomap.training.command import train as run_training  # only now, for it brings torch along
+    from egomap.memory.registry import complete  # only now, for these bring torch along
+    from egomap.training.command import train as run_training
 
     if config is None:
         assert flags.run is not None
-        run_training(None, flags.run, resume=True)
+        budget = None if math.isnan(flags.budget) else require_whole(flags.budget, "budget")
+        _end(flags.run, run_training(None, flags.run, resume=True, budget=budget))
         return 0
-    name = f"{config.agent.kind}-{config.scenario.task}-{config.scenario.size}-s{config.seed}"
-    path = flags.run or Path("runs") / name
+    init = None
+    if flags.init is not None:
+        from egomap.training.initial import with_settings_of
+        from egomap.training.trained import find_agent
+
+        init = find_agent(flags.init)
+        config = with_settings_of(config, init, TrainFlags.of(["--preset", flags.preset]).config())
+    config = replace(config, agent=complete(config.agent))
+    path = flags.run or Path("runs") / f"{file_name(config.agent.kind)}-{config.place}-s{config.seed}"
     begun = flags.auto_resume and (path / "config.json").exists()
-    counters = run_training(config, path, resume=begun)
-    if flags.preset == "quick" and counters.decisions >= config.budget and os.environ.get("RANK", "0") == "0":
+    counters = run_training(config, path, resume=begun, init=init)
+    if (
+        flags.preset == "quick"
+        and not flags.env
+        and counters.decisions >= config.budget
+        and os.environ.get("RANK", "0") == "0"
+    ):
         _show_off(path, config)
+    else:
+        _end(path, counters)
     return 0
+
+
+def _end(path: Path, counters: Counters) -> None:
+    """The end of every training: where the run is, and what to try next. Rank 0 alone says it."""
+    from egomap.training.run import open_run
+
+    if os.environ.get("RANK", "0") != "0":
+        return
+    budget, run = open_run(path)[1].budget, shlex.quote(str(path))
+    print(f"The run: {path}, {counters.decisions:,} of {budget:,} decisions")
+    if counters.decisions >= budget:
+        print(f"Next: egomap evaluate {run}, or look into its memory: egomap inspect {run}")
+    else:
+        print(f"Go on: egomap train --run {run} --resume")
 
 
 def _show_off(path: Path, config: TrainConfig) -> None:
@@ -459,10 +543,11 @@ def evaluate(
     Example: egomap evaluate runs/a runs/b --agents random planner --noise 0,0.1,0.2
 
     A run plays the mazes that it was trained for, unless others are named. Its scores go to a JSON file in its
-    folder, or all together to --out.
+    folder (an exported agent's to this one), or all together to --out.
 
     Args:
-        runs: Run folders; those that differ in their seed alone are also summed up together.
+        runs: Run folders, exported agents, or names of released ones (egomap agents); runs that differ in their seed
+            alone are also summed up together.
         agents: Who plays besides: random, planner, explorer (with no runs: both, or random where there is no layout).
         scenario: Family whose default set is played (made once and kept); with runs and --size or --items: theirs.
         size: Cells along each side of the default set.
@@ -485,6 +570,7 @@ def evaluate(
         print_json: Print the JSON, and nothing else, on stdout.
     """
     from egomap.experiments.question import Question, parse_levels
+    from egomap.training.names import find_source
 
     question = Question(
         split,
@@ -502,14 +588,15 @@ def evaluate(
         require(not out.exists(), f"{out} exists already; give another name.")
         require(out.resolve().parent.is_dir(), f"{out} cannot be written: {out.parent} is not a folder.")
     for run in runs:
-        require((run / "config.json").exists(), f"{run} holds no run: it has no config.json.")
+        source = find_source(run)
         require(
-            out is not None or os.access(run, os.W_OK), f"{run} cannot be written to; give a file by --out."
+            out is not None or os.access(source.results, os.W_OK),
+            f"{source.results} cannot be written to; give a file by --out.",
         )
     named = bool(scenarios) or any(option is not None for option in (scenario, size, items))
     if runs and named and not scenarios and scenario is None:
-        scenario, size, items = _as_trained(runs, size, items)
-    worlds = _worlds(scenario, size, items, scenarios, split) if named or not runs else None
+        scenario, size, items = as_trained(runs, size, items)
+    worlds = named_worlds(scenario, size, items, scenarios, split) if named or not runs else None
 
     # Only now, for it brings torch along: bad input is told at once.
     from egomap.evaluation.tables import print_evaluations
@@ -524,7 +611,7 @@ def evaluate(
     for warning in (*evaluation.warnings(found), *evaluation.left_out(found, question)):
         print(f"Note: {warning}", file=sys.stderr)
     answer = evaluation.evaluate(found, question, progress_bar)
-    written = [] if out is not None else evaluation.write_into_runs(answer)
+    written = [] if out is not None else evaluation.write_results(found, answer)
     if out is not None:
         write_whole(out, evaluation.as_text(answer))
         written = [out]
@@ -540,6 +627,7 @@ def evaluate(
 def bench(
     *,
     parts: tuple[Literal["engines", "memory", "training"], ...] = ("engines", "memory", "training"),
+    agents: Annotated[tuple[str, ...], tyro.conf.arg(metavar=f"{CHOICES} ...")] = (),
     print_json: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> int:
     """Measure this machine's throughput: each part against its ceiling, in one run, as ratios.
@@ -548,12 +636,15 @@ def bench(
 
     Args:
         parts: What to measure.
+        agents: Memories to measure beside gru, neural-map and egomap.
         print_json: Print one flat JSON object of names and figures, and nothing else, on stdout.
     """
+    for kind in agents:
+        require_kind(kind)
     from egomap.bench import measure, show
 
     with progress_bar("bench") as progress:
-        figures = measure(parts, progress=progress)
+        figures = measure(parts, others=agents, progress=progress)
     if print_json:
         print(json.dumps(figures))
     else:
@@ -684,44 +775,3 @@ def _reproduce(given: list[str]) -> int:
         args=given,
     )
     return chosen if isinstance(chosen, int) else chosen.run()
-
-
-def _as_trained(
-    runs: tuple[Path, ...], size: int | None, items: int | None
-) -> tuple[Task, int | None, int | None]:
-    """Task, size and items to play where not all are given: what the runs have in common."""
-    from egomap.training.run import open_run
-
-    trained = [open_run(run)[1].scenario for run in runs]
-
-    def common(name: str) -> Any:
-        values = {getattr(each, name) for each in trained}
-        option = "scenario" if name == "task" else name
-        require(
-            len(values) == 1,
-            f"these runs were trained on different mazes ({name} {', '.join(map(str, sorted(values)))}); say which "
-            f"by --{option}.",
-        )
-        return values.pop()
-
-    task = common("task")
-    items = common("items") if items is None and task == "ordered-items" else items
-    return task, common("size") if size is None else size, items
-
-
-def _worlds(
-    task: Task | None, size: int | None, items: int | None, scenarios: tuple[str, ...], split: str
-) -> Worlds:
-    """The worlds that the scenario options of a command name."""
-    from egomap.envs.doom import find_worlds
-
-    if not scenarios:
-        return find_worlds(task=task or "labyrinth", size=size, items=items, split=split)
-    require(
-        size is None and items is None, "--size and --items belong to --scenario; --scenarios has its own."
-    )
-    if len(scenarios) == 1 and Path(scenarios[0]).is_dir():
-        folder = Path(scenarios[0])
-        files = [] if (folder / "manifest.json").exists() else sorted(map(str, folder.glob("*.cfg")))
-        return find_worlds(config=files) if files else find_worlds(task=task, scenarios=folder, split=split)
-    return find_worlds(config=scenarios)

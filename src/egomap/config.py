@@ -6,10 +6,15 @@ are checked once, by `validate()`, with a sentence that says what was got and wh
 
 from __future__ import annotations
 
+import json
 import math
 import operator
+import re
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
+
+from egomap.kinds import require_kind
+from egomap.named import is_address
 
 Task = Literal["labyrinth", "find-return", "ordered-items"]
 TASKS: tuple[Task, ...] = ("labyrinth", "find-return", "ordered-items")
@@ -21,7 +26,9 @@ SMALLEST_SIZE, LARGEST_SIZE = 3, 21
 """Cells along each side of a maze."""
 LARGEST_CELL = 512
 """Map units."""
-NUM_ACTIONS = 5
+ACTIONS = ("turn left", "turn right", "forward", "forward left", "forward right")
+"""Of our Doom worlds."""
+NUM_ACTIONS = len(ACTIONS)
 
 
 def require(condition: bool, message: str) -> None:
@@ -85,6 +92,65 @@ def as_float(value: float) -> float:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
+
+
+def require_pairs(pairs: tuple[str, ...]) -> None:
+    """Raise a ValueError unless each of `pairs` is NAME=VALUE, or PART.NAME=VALUE, and no name comes twice."""
+    names = []
+    for pair in pairs:
+        require(isinstance(pair, str), f"settings must be NAME=VALUE; got {pair!r:.80}.")
+        name, equals, _ = pair.partition("=")
+        good = bool(equals) and all(part.isidentifier() for part in name.split("."))
+        require(good, f"settings must be NAME=VALUE; got {pair!r:.80}.")
+        names.append(name)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    require(not twice, f"a setting is given twice: {', '.join(twice)}.")
+
+
+def to_pairs(data: dict[str, Any], where: str = "") -> tuple[str, ...]:
+    """Plain data as NAME=VALUE; values that are not strings as JSON, nested tables as PART.NAME=VALUE."""
+    found: list[str] = []
+    for name, value in data.items():
+        if isinstance(value, dict):
+            found += to_pairs(value, f"{where}{name}.")
+        else:
+            text = value if isinstance(value, str) else json.dumps(value)
+            found.append(f"{where}{name}={text}")
+    return tuple(found)
+
+
+def from_pairs(kind: type, pairs: tuple[str, ...], where: str) -> Any:
+    """The dataclass that `to_pairs` took apart; what is not given has its default.
+
+    A value is read by the type of its default: a string is taken as it stands, everything else as JSON, where True,
+    False and None may be written as in Python.
+
+    Raises:
+        ValueError: A name that the class does not have, or a value of another type.
+    """
+    require_pairs(pairs)
+    plain: dict[str, Any] = {}
+    default, known = kind(), [entry.name for entry in fields(kind)]
+    for pair in pairs:
+        name, _, text = pair.partition("=")
+        require(
+            name.split(".")[0] in known,
+            f"{where} has no setting {name!r:.80}; it has {', '.join(known) or 'none'}.",
+        )
+        table, like = plain, default
+        *parts, last = name.split(".")
+        for part in parts:
+            like = getattr(like, part, None)
+            table = table.setdefault(part, {})
+        table[last] = text if isinstance(getattr(like, last, None), str) else _json_or_text(text)
+    return _from_plain(kind, plain, where)
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads({"True": "true", "False": "false", "None": "null"}.get(text, text))
+    except (ValueError, RecursionError):
+        return text
 
 
 @dataclass(frozen=True)
@@ -152,6 +218,21 @@ class EnvSettings:
     """Standard deviation of the factor N(1, sigma) on each ego-motion reading; the error accumulates."""
     watchdog: float = 30.0
     """Seconds after which an engine that does not answer is killed and replaced."""
+    id: str = later("")
+    """A Gymnasium environment instead of Doom: package:EnvId or package.module:function; empty: Doom."""
+    fov: float = later(0.0)
+    """Vertical opening angle of its camera in degrees; 0: it tells itself."""
+    extent: tuple[float, ...] = later(())
+    """Its arena in its own lengths: the side, around the origin, or west, south, east, north; empty: it tells
+    itself."""
+    unit: float = later(0.0)
+    """Map units in one of its lengths; 0: it tells itself, or the arena counts as one of 640 map units."""
+    depth_range: float = later(0.0)
+    """In its own lengths; from there on its depth counts as unknown; 0: it tells itself, or all of it is known."""
+    held_out: int = later(64)
+    """Episodes, each with a seed of its own, that it is evaluated in."""
+    workers: int | None = later(None)
+    """Processes that step it; 0: this one; None: one for each core."""
 
     def validate(self) -> EnvSettings:
         """Return self, or raise a ValueError that says which value is out of range."""
@@ -165,6 +246,20 @@ class EnvSettings:
             f"ego-motion noise must be between 0 and 1; got {self.ego_motion_noise}.",
         )
         require(self.watchdog > 0.0, f"watchdog must be a positive number of seconds; got {self.watchdog}.")
+        for name, value in (("fov", self.fov), ("unit", self.unit), ("depth-range", self.depth_range)):
+            require(0.0 <= value < math.inf, f"env-{name} must be 0 or more; got {value}.")
+        require(
+            len(self.extent) in (0, 1, 4) and all(math.isfinite(number) for number in self.extent),
+            f"env-extent must be SIDE or WEST SOUTH EAST NORTH; got {self.extent}.",
+        )
+        require_within("env-held-out", self.held_out, 1, 10_000)
+        if self.workers is not None:
+            require_within("env-workers", self.workers, 0, 1024)
+        given = self != EnvSettings(self.rendering, self.frame_skip, self.ego_motion_noise, self.watchdog)
+        require(
+            bool(self.id) or not given,
+            "env-fov, env-extent, env-unit, env-depth-range, env-held-out and env-workers go with --env.",
+        )
         return self
 
 
@@ -256,6 +351,7 @@ MOST_ROLLED_OUT = 2**20
 Similarity = Literal["cosine", "l1"]
 Anchor = Literal["world", "start"]
 MapFrame = Literal["global", "ego"]
+Write = Literal["mean", "max"]
 
 
 @dataclass(frozen=True)
@@ -293,6 +389,9 @@ class MapSettings:
     write_gradient_steps: int | None = None
     """How many writes back a gradient goes: None for all of them, 0 for none, k for the last k at most.
     Choice: the gradient is cut before every k-th write, counted from the episode's start."""
+    write: Write = later("mean")  # noqa: RUF009
+    """How features are written: mean, of those that meet in a cell, blended by alpha (paper); or max, the largest
+    value of each channel that the cell has seen."""
 
     def validate(self) -> MapSettings:
         """Return self, or raise a ValueError that says which value is out of range."""
@@ -307,6 +406,7 @@ class MapSettings:
             ("anchor", self.anchor, get_args(Anchor)),
             ("map-frame", self.map_frame, get_args(MapFrame)),
             ("similarity", self.similarity, get_args(Similarity)),
+            ("write", self.write, get_args(Write)),
         ):
             require(value in allowed, f"{name} must be one of {', '.join(allowed)}; got {value!r:.80}.")
         steps = self.write_gradient_steps
@@ -359,8 +459,8 @@ class PlaceSettings:
         return self
 
 
-AgentKind = Literal["none", "frame-stack", "gru", "lstm", "neural-map", "egomap", "places", "egomap+"]
-"""What an agent remembers with; `egomap.kinds` has a row for each."""
+AgentKind = str
+"""What an agent remembers with: the name of a row of `egomap.kinds`, or `package.module:Class` of anyone's memory."""
 
 UNKNOWN_DEPTH = 456.0
 """Map units that the default rendering reads where its depth buffer saturates."""
@@ -373,7 +473,7 @@ class AgentConfig:
     """An agent: which memory it has, and the sizes of its parts (paper: appendix "Architectures")."""
 
     kind: AgentKind = "egomap"
-    """Memory: none, frame-stack, gru (the paper's baseline), lstm, neural-map, egomap, places or egomap+."""
+    """Memory: a name of `egomap.kinds` (gru is the paper's baseline), or package.module:Class of one of your own."""
     standardise: bool = True
     """Standardise each input channel by fixed constants; False is the paper's raw input between 0 and 1."""
     value_gain: float = 1.0
@@ -399,15 +499,13 @@ class AgentConfig:
     """Tell the memory what each decision brought (not in the paper; not for the Neural Map)."""
     places: PlaceSettings = later(PlaceSettings())  # noqa: RUF009
     """Place planes of the agents that have them."""
+    settings: tuple[str, ...] = later(())
+    """Settings of the memory's own class, NAME=VALUE each, where it has any."""
 
     def validate(self) -> AgentConfig:
         """Return self, or raise a ValueError that says which value is out of range."""
-        kinds = get_args(AgentKind)
-        require(self.kind in kinds, f"kind must be one of {', '.join(kinds)}; got {self.kind!r:.80}.")
-        require(
-            not (self.use_reward and self.kind == "neural-map"),
-            "neural-map does not take the reward; leave out --use-reward.",
-        )
+        require_kind(self.kind)
+        require_pairs(self.settings)
         require_within("hidden-size", self.hidden_size, 1, 4096)
         require_within("neural-map-size", self.neural_map_size, SMALLEST_MAP, LARGEST_MAP)
         require_within("neural-map-channels", self.neural_map_channels, 1, MOST_CHANNELS)
@@ -419,6 +517,24 @@ class AgentConfig:
         self.map.validate()
         self.places.validate()
         return self
+
+
+AUXILIARIES = ("home",)
+"""What an auxiliary head can learn to tell; `egomap.rl.auxiliary` has a class for each."""
+
+
+def weighted(text: str, name: str) -> tuple[str, float]:
+    """The address and the weight in package.module:NAME=WEIGHT; a ValueError that names the setting otherwise."""
+    address, _, weight = text.partition("=") if isinstance(text, str) else ("", "", "")
+    try:
+        value = float(weight)
+    except ValueError:
+        value = math.nan
+    require(
+        is_address(address) and math.isfinite(value),
+        f"{name} must be package.module:NAME=WEIGHT, such as my_losses:calm=0.1; got {text!r:.80}.",
+    )
+    return address, value
 
 
 TeacherKind = Literal["none", "explorer"]
@@ -484,6 +600,16 @@ class LearnerSettings:
     the agent goes on from there, with all of it in its memory; 0: none (paper). Its actions are not learned from."""
     head_start_decay: float = later(0.5)
     """Share of the budget over which head-start falls linearly to 0; 0: it does not fall."""
+    auxiliary_weight: float = later(0.0)
+    """Weight of an auxiliary term: a linear head on the memory's output learns to tell --learner.auxiliary; 0: none
+    (paper)."""
+    auxiliary: str = later("home")
+    """What it learns to tell: home, where the episode began, seen from the agent; or package.module:Class of your
+    own."""
+    terms: tuple[str, ...] = later(())
+    """Terms of the loss of your own, package.module:function=WEIGHT each."""
+    bonuses: tuple[str, ...] = later(())
+    """Intrinsic rewards of your own, package.module:Class=WEIGHT each."""
 
     def validate(self) -> LearnerSettings:
         """Return self, or raise a ValueError that says which value is out of range."""
@@ -530,13 +656,28 @@ class LearnerSettings:
             ("value-weight", self.value_weight),
             ("coverage-bonus", self.coverage_bonus),
             ("imitation-weight", self.imitation_weight),
+            ("auxiliary-weight", self.auxiliary_weight),
         ):
             require(0.0 <= value < math.inf, f"{name} must be 0 or more; got {value}.")
         require(
             self.algorithm == "ppo" or self.epochs == self.minibatches == 1,
             "a2c makes one pass over each rollout: epochs and minibatches must be 1.",
         )
+        require(
+            self.auxiliary in AUXILIARIES or is_address(self.auxiliary),
+            f"auxiliary must be {', '.join(AUXILIARIES)} or package.module:Class of your own; got "
+            f"{self.auxiliary!r:.80}.",
+        )
+        for name, given in (("terms", self.terms), ("bonuses", self.bonuses)):
+            addresses = [weighted(each, name)[0] for each in given]
+            require(len(set(addresses)) == len(addresses), f"{name} has the same address twice.")
         return self
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Everything of somebody else's that these settings name."""
+        own = (self.auxiliary,) if self.auxiliary_weight and self.auxiliary not in AUXILIARIES else ()
+        return (*own, *(weighted(each, "terms")[0] for each in (*self.terms, *self.bonuses)))
 
 
 @dataclass(frozen=True)
@@ -571,6 +712,8 @@ class TrainConfig:
     """Begin new episodes at each update. Then a resumed run equals an unbroken one bit for bit."""
     imitate: TeacherKind = later("none")  # noqa: RUF009
     """A teacher that is asked in the learner's own states what it would do; none: reward alone (paper)."""
+    init: str | None = later(None)
+    """Whose weights the run began with, in words (`egomap train --init`); None: random ones."""
 
     def validate(self) -> TrainConfig:
         """Return self, or raise a ValueError that says which value is out of range."""
@@ -595,12 +738,24 @@ class TrainConfig:
         require(
             self.checkpoint_every >= 1, f"checkpoint-every must be 1 or more; got {self.checkpoint_every}."
         )
+        ours = (self.curriculum, self.scenarios, self.imitate != "none", self.learner.head_start)
+        require(
+            not self.env.id or not any(ours),
+            "a curriculum, scenarios, a teacher and head starts are of our mazes; leave them out with --env.",
+        )
         teachers = get_args(TeacherKind)
         require(
             self.imitate in teachers,
             f"imitate must be one of {', '.join(teachers)}; got {self.imitate!r:.80}.",
         )
         return self
+
+    @property
+    def place(self) -> str:
+        """Where the agent learns, as a part of a file's name."""
+        if self.env.id:
+            return re.sub(r"[^\w.-]+", "-", self.env.id)
+        return f"{self.scenario.task}-{self.scenario.size}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, for `json.dumps`."""

@@ -9,7 +9,6 @@ from egomap.config import (
     EnvSettings,
     LearnerSettings,
     MapSettings,
-    PlaceSettings,
     ScenarioConfig,
     TrainConfig,
 )
@@ -55,12 +54,13 @@ QUICK = replace(
 
 FULL = replace(
     FAST,
-    agent=replace(FAST.agent, kind="egomap+", use_reward=True, places=PlaceSettings(compass=True)),
+    agent=replace(FAST.agent, kind="egomap+", use_reward=True),
     scenario=ScenarioConfig(task="find-return", size=9),
     curriculum=(5, 7, 9),
-    budget=800_000,
+    learner=replace(FAST_LEARNER, epochs=4),
+    budget=600_000,
 )
-"""EgoMap+ on growing mazes up to the paper's size, meant for `--imitate explorer` (docs/trials.md)."""
+"""EgoMap+ on growing mazes up to the paper's size, by reward alone (docs/trials.md)."""
 
 PRESETS: dict[str, TrainConfig] = {"paper": PAPER, "fast": FAST, "quick": QUICK, "full": FULL}
 

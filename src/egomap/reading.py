@@ -1,4 +1,4 @@
-"""Files of anybody, read with suspicion: plain files only, no more bytes than can make sense, and never half of one.
+"""Reading of untrusted files: plain files only, no more bytes than a valid file can have, and never half of one.
 
 What comes in: a path and a limit. What goes out: its bytes, its text or its JSON, or a ValueError of one sentence
 that names the file; an OSError where it cannot be opened. A device would fill the memory and a pipe would wait for

@@ -31,8 +31,12 @@ RATIOS = (
 
 def test_what_is_reported():
     before = torch.get_num_threads()
-    found = measure_memory(steps=3, num_envs=2, threads=1, repeats=2)
-    names = [f"{name}_seconds" for name in SECONDS] + [*RATIOS, "egomap_peak_mb"]
+    found = measure_memory(steps=3, num_envs=2, threads=1, repeats=2, others=("frame-stack",))
+    names = [f"{name}_seconds" for name in (*SECONDS, "frame_stack")] + [
+        *RATIOS,
+        "frame_stack_over_gru",
+        "egomap_peak_mb",
+    ]
     assert sorted(found) == sorted(f"memory.{name}" for name in names)
     assert all(math.isfinite(value) and value > 0 for value in found.values())
     assert {*AT_LEAST, *AT_MOST} <= set(found)

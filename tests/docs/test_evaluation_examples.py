@@ -60,6 +60,6 @@ def test_figures_are_those_of_the_summary() -> None:
 
 
 def test_options_are_those_of_the_commands() -> None:
-    text = PAGE.read_text().split("## Make the paper's tables again", 1)[1]
+    text = PAGE.read_text().split("## Reproduce the paper's tables", 1)[1]
     documented = re.findall(r"`--([a-z-]+)`", " ".join(re.findall(r"^\| (`--.*?) \|", text, re.MULTILINE)))
     assert sorted(documented) == sorted(field.name.replace("_", "-") for field in dataclasses.fields(Curves))

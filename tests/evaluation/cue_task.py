@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from egomap.agents.agent import Agent
 from egomap.agents.perception import Perception
 from egomap.config import Camera
-from egomap.envs.episodes import EachLayout, Episode
 from egomap.envs.vector import Arrays
 from egomap.envs.worlds import World, Worlds
 from egomap.memory import Memory
+from egomap.worlds.episodes import EachLayout, Episode
 
 HEIGHT, WIDTH, STEPS = 44, 60, 4
 CAMERA = Camera.from_fov(WIDTH, HEIGHT, horizontal=math.pi / 2, vertical=math.pi / 3)

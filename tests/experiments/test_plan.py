@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,14 @@ from egomap.experiments.dry_run import clock, queue_end
 from egomap.experiments.plan import Scale, train_command
 from egomap.experiments.speed import GUESSED_START, Speed, of_rows, seconds_left
 from egomap.experiments.state import training_curve
+from egomap.kinds import KINDS
+from egomap.memory.registry import complete
 from egomap.presets import preset
 from egomap.scenarios.dataset import generate
 from egomap.training.metrics import Metrics
 
 CAMPAIGNS: list[Campaign] = [
-    Results(agents=tuple(plan.AGENTS)),
+    Results(agents=("random", *KINDS, "planner")),
     Ablation(),
     Noise(),
     Curves(preset="paper", size=5, budget=1e4),
@@ -35,7 +38,8 @@ def test_commands_give_the_planned_configs(campaign: Campaign) -> None:
     for job in learners:
         arguments = train_command(job)[1:]
         flags = tyro.cli(TrainFlags, args=arguments, default=TrainFlags.of(arguments))
-        assert flags.config() == job.config
+        config = flags.config()
+        assert replace(config, agent=complete(config.agent)) == job.config  # as `egomap train` completes it
         assert (flags.run, flags.auto_resume) == (job.folder, True)
 
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egomap.geometry import blend, image_from_rows, rows_from_image, splat_mean
+from egomap.geometry import blend, image_from_rows, keep_max, rows_from_image, splat_max, splat_mean
 
 
 def random_write(batch: int, points: int, channels: int, cells: int, seed: int):
@@ -147,6 +147,58 @@ def test_blend_tells_wrong_shapes():
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+# -- maxima -------------------------------------------------------------------------------------------------
+
+
+def test_the_largest_of_each_channel_by_hand():
+    features = torch.tensor([[[1.0, -10.0], [3.0, -20.0], [-5.0, 50.0], [7.0, 70.0]]])
+    index, inside = torch.tensor([[2, 2, 0, 2]]), torch.tensor([[True, True, True, False]])
+    largest, observed = splat_max(features, index, inside, 4)
+    assert largest.tolist() == [[[-5.0, 50.0], [0.0, 0.0], [3.0, -10.0], [0.0, 0.0]]]
+    assert observed.tolist() == [[True, False, True, False]]
+
+
+@given(st.integers(1, 3), st.integers(0, 9), st.integers(1, 4), st.integers(1, 6), st.integers(0, 1000))
+def test_splat_is_the_maximum_per_cell(batch, points, channels, cells, seed):
+    features, index, inside = random_write(batch, points, channels, cells, seed)
+    largest, observed = splat_max(features, index, inside, cells)
+    for b in range(batch):
+        for cell in range(cells):
+            here = features[b, inside[b] & (index[b] == cell)]
+            assert observed[b, cell] == (len(here) > 0)
+            expected = here.amax(0) if len(here) else torch.zeros(channels, dtype=torch.float64)
+            torch.testing.assert_close(largest[b, cell], expected)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_dropped_feature_is_no_maximum(value):
+    features = torch.tensor([[[value], [2.0]]], requires_grad=True)
+    largest, observed = splat_max(features, torch.tensor([[0, 0]]), torch.tensor([[False, True]]), 2)
+    assert largest.tolist() == [[[2.0], [0.0]]] and observed.tolist() == [[True, False]]
+    largest.sum().backward()
+    assert features.grad.tolist() == [[[0.0], [1.0]]]
+
+
+def test_what_is_kept_of_old_and_new():
+    """The larger where both are known; whichever is known; nothing. A negative value is not less than the unknown."""
+    old, new = torch.tensor([[[3.0], [3.0], [0.0], [0.0]]]), torch.tensor([[[-4.0], [0.0], [-5.0], [0.0]]])
+    known, seen = torch.tensor([[True, True, False, False]]), torch.tensor([[True, False, True, False]])
+    kept, knows = keep_max(old, known, new, seen)
+    assert kept.tolist() == [[[3.0], [3.0], [-5.0], [0.0]]]
+    assert knows.tolist() == [[True, True, True, False]]
+
+
+def test_maxima_gradcheck():
+    features, index, inside = random_write(2, 6, 3, 4, 0)
+    old = torch.randn(2, 4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    known = torch.tensor([[True, False, True, True], [False, False, True, True]])
+
+    def run(features: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
+        return keep_max(old, known, *splat_max(features, index, inside, 4))[0]
+
+    assert torch.autograd.gradcheck(run, (features.requires_grad_(), old.requires_grad_()))
 
 
 # -- rows and images ----------------------------------------------------------------------------------------

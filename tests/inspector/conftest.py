@@ -11,7 +11,7 @@ import torch
 
 from egomap.agents.agent import Agent
 from egomap.config import AgentConfig, EnvSettings, MapSettings, Task
-from egomap.envs.episodes import Episode, episode_seed
+from egomap.envs.doom import doom_spec
 from egomap.envs.worlds import Worlds, worlds_of_set
 from egomap.evaluation.lesions import lesion_surgery
 from egomap.evaluation.network import NetworkPlayer
@@ -21,6 +21,7 @@ from egomap.inspector.record import Stage, driver_of
 from egomap.inspector.recording import Recording
 from egomap.inspector.subject import untrained
 from egomap.scenarios.dataset import ScenarioSet
+from egomap.worlds.episodes import Episode, episode_seed
 
 MAP_SIZE = 16
 
@@ -28,7 +29,7 @@ MAP_SIZE = 16
 def small_agent(kind: str, worlds: Worlds, **settings: object) -> Agent:
     chosen: dict[str, Any] = {"map_size": MAP_SIZE, **settings}
     config = AgentConfig(kind=kind, map=MapSettings(**chosen))  # type: ignore[arg-type]
-    return untrained(config, EnvSettings(), worlds.extent, seed=0)
+    return untrained(config, doom_spec(EnvSettings(), worlds.extent), seed=0)
 
 
 Recorder = Callable[..., Recording]

@@ -205,7 +205,7 @@ def test_a_cell_tells_what_is_there(opened: Opener, recorded: Recorder, kind: st
     [
         ("neural-map", {"map", "attention"}, {"hidden"}),
         ("gru", {"hidden"}, {"map", "attention", "places"}),
-        ("egomap+", {"map", "attention", "places"}, {"hidden"}),
+        ("egomap-places", {"map", "attention", "places"}, {"hidden"}),
         ("places", {"hidden", "places"}, {"map", "attention"}),
         ("none", set(), {"map", "attention", "hidden"}),
         (None, set(), {"map", "attention", "hidden"}),
@@ -318,7 +318,7 @@ def level(recording: Recording, t: int, name: str) -> np.ndarray:
     return track.levels[t, track.names.index(name)].astype(int)
 
 
-@pytest.mark.parametrize("kind", ["egomap+", "places"])
+@pytest.mark.parametrize("kind", ["egomap-places", "places"])
 def test_places_are_shown_as_the_memory_has_them(opened: Opener, recorded: Recorder, kind: str) -> None:
     recording = recorded("find-return", kind, "planner")
     track = recording.planes
@@ -384,7 +384,7 @@ def test_rings_of_the_places_are_where_goals_are(opened: Opener, recorded: Recor
     assert inside > 0
 
 
-@pytest.mark.parametrize("kind", ["egomap+", "places"])
+@pytest.mark.parametrize("kind", ["egomap-places", "places"])
 @pytest.mark.parametrize(("width", "height"), [(1920, 1080), (1366, 768), (900, 1200), (390, 844)])
 def test_places_fit_beside_the_others(
     opened: Opener, recorded: Recorder, kind: str, width: int, height: int

@@ -110,7 +110,7 @@ def test_the_page_holds_what_was_recorded(recorded: Recorder) -> None:
         ("egomap", {"map", "attention"}, {"hidden"}),
         ("neural-map", {"map", "attention"}, {"hidden"}),
         ("gru", {"hidden"}, {"map", "attention", "planes"}),
-        ("egomap+", {"map", "attention", "planes"}, {"hidden"}),
+        ("egomap-places", {"map", "attention", "planes"}, {"hidden"}),
         ("places", {"hidden", "planes"}, {"map", "attention"}),
         ("none", set(), {"map", "attention", "hidden"}),
         ("frame-stack", set(), {"map", "attention", "hidden"}),

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from egomap.config import AgentConfig, EnvSettings, MapSettings, PlaceSettings, Task
+from egomap.envs.doom import doom_spec
 from egomap.envs.worlds import worlds_of_set
 from egomap.inspector import frame
 from egomap.inspector.figure import figure
@@ -26,7 +27,7 @@ from .conftest import MAP_SIZE, Recorder, small_agent
 from .test_page import Parts, longer, page_of
 from .test_pictures import basis_of
 
-KINDS = ("egomap+", "places")
+KINDS = ("egomap-places", "places")
 
 
 def test_levels_of_planes_by_hand() -> None:
@@ -43,15 +44,19 @@ def test_a_memory_within_another_is_shown_with_it(sets: dict[Task, ScenarioSet])
     worlds = worlds_of_set(sets["find-return"], "test")
     found = {kind: shown(small_agent(kind, worlds).memory) for kind in ("egomap", "gru", *KINDS)}
     assert found["gru"] == Shown()
-    assert found["egomap+"].map == found["egomap"].map is not None and found["egomap"].planes is None
+    assert found["egomap-places"].map == found["egomap"].map is not None and found["egomap"].planes is None
     assert found["places"].map is None
     planes = found["places"].planes
-    assert planes is not None and planes == found["egomap+"].planes
+    assert planes is not None and planes == found["egomap-places"].planes
     assert planes.names == PLANES + WAYS and planes.signed == (False,) * 4 + (True,) * 2
     assert planes.extent == 28 * 32.0
-    assert list(found["egomap+"].words) == ["map", "places"] and list(found["places"].words) == ["places"]
+    assert list(found["egomap-places"].words) == ["map", "places"] and list(found["places"].words) == [
+        "places"
+    ]
     without = untrained(
-        AgentConfig(kind="places", places=PlaceSettings(ways=False)), EnvSettings(), worlds.extent, seed=0
+        AgentConfig(kind="places", places=PlaceSettings(ways=False)),
+        doom_spec(EnvSettings(), worlds.extent),
+        seed=0,
     )
     told = shown(without.memory).planes
     assert told is not None and told.names == PLANES and not any(told.signed)
@@ -81,7 +86,7 @@ def test_recorded_planes_are_the_memory_s_trace(sets: dict[Task, ScenarioSet], w
         assert mind.hidden is not None and np.array_equal(mind.hidden[t], trace["hidden"][0].numpy())
         if mind.map is not None:
             assert np.array_equal(mind.map.features[t], trace["map_ego"].numpy())
-    assert (mind.map is not None) == (kind == "egomap+")
+    assert (mind.map is not None) == (kind == "egomap-places")
     # The agent stands where it is free, and has just been there: the four cells around the centre.
     free, _, recent, _ = (track.levels[:, index, 13:15, 13:15].max((1, 2)) for index in range(4))
     assert (recent > 60).all() and (free[1:] > 0).all()
@@ -107,7 +112,7 @@ def test_recordings_without_planes_are_as_before(recorded: Recorder) -> None:
 
 @pytest.mark.slow
 def test_planes_keep_the_page_small(recorded: Recorder) -> None:
-    recording = longer(recorded("find-return", "egomap+", "planner", layout=1, map_size=24), 525)
+    recording = longer(recorded("find-return", "egomap-places", "planner", layout=1, map_size=24), 525)
     assert recording.planes is not None and len(recording.planes.levels) == 525
     text = page_of(recording)
     assert len(text.encode()) <= 6_000_000
@@ -157,7 +162,7 @@ def test_a_probe_takes_what_these_agents_have(watched: Recording, sets: dict[Tas
 def test_a_mind_forgets_the_places_of_the_last_episode(sets: dict[Task, ScenarioSet]) -> None:
     worlds = worlds_of_set(sets["find-return"], "test")
     config = AgentConfig(kind="places", map=MapSettings(map_size=MAP_SIZE))
-    mind = Mind(untrained(config, EnvSettings(), worlds.extent, seed=0))
+    mind = Mind(untrained(config, doom_spec(EnvSettings(), worlds.extent), seed=0))
     with Stage(worlds) as stage:
         one, again = (stage.play(0, driver_of("planner"), mind=mind) for _ in range(2))
     assert one.planes is not None and again.planes is not None

@@ -65,6 +65,7 @@ PLAYER = """
 import sys
 import time
 from egomap.config import EnvSettings
+from egomap.envs.doom import doom_spec
 from egomap.envs.worlds import worlds_of_set
 from egomap.inspector import play
 from egomap.inspector.mind import Mind
@@ -93,7 +94,7 @@ class Scripted(play.Window):
 
 play.Window = Scripted
 worlds = worlds_of_set(load(Path(sys.argv[1])), "test")
-mind = Mind(untrained(AgentConfig(kind=sys.argv[3]), EnvSettings(), worlds.extent, 0))
+mind = Mind(untrained(AgentConfig(kind=sys.argv[3]), doom_spec(EnvSettings(), worlds.extent), 0))
 with Stage(worlds) as stage:
     found = play.play(stage, 0, mind=mind, name="untrained", split="test", seed=0, speed=10)
 assert (found.map is None) == (sys.argv[3] == "places")
@@ -110,7 +111,7 @@ print(found.outcome, *found.action.tolist())
         # Forward; forward and left; the left key is let go; so is the other, and right is pressed.
         ("egomap", "+Up, +Left, -Left, -Up +Right, Escape", "2 3 2 1"),
         # A key that was pressed and let go between two decisions counts for the next one, and for it alone.
-        ("egomap+", "+Left -Left, +Up, +Right -Right, -Up +Left -Left, Escape", "0 2 4 0"),
+        ("egomap-places", "+Left -Left, +Up, +Right -Right, -Up +Left -Left, Escape", "0 2 4 0"),
         # Left and right between two decisions are neither, and the one that is pressed afterwards turns.
         ("places", "+Left -Left +Right -Right +Right, -Right +Left, Escape", "1 0"),
     ],

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from egomap.config import EnvSettings, Task
-from egomap.envs.ego_motion import Pose, ego_motion_between
 from egomap.envs.vector import DoomVectorEnv
 from egomap.envs.worlds import worlds_of_set
 from egomap.evaluation.network import NetworkPlayer
@@ -18,6 +17,7 @@ from egomap.inspector.mind import Mind
 from egomap.inspector.record import NetworkDriver, Stage
 from egomap.scenarios.dataset import ScenarioSet
 from egomap.scenarios.tasks import player_start
+from egomap.worlds.ego_motion import Pose, ego_motion_between
 
 from .conftest import MAP_SIZE, Recorder, small_agent
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from egomap.agents.explorer import grid
 from egomap.agents.explorer.walker import Walker
 from egomap.config import Camera, ScenarioConfig
 from egomap.envs.vector import DoomVectorEnv
@@ -21,6 +20,7 @@ from egomap.offline.options import SEQUENCE, WalkSettings
 from egomap.offline.record import record, walks, worlds_of_walks
 from egomap.offline.store import MANIFEST, Chunk, Walks, Writer, depths
 from egomap.scenarios.dataset import default_set
+from egomap.ways import grid
 
 SETTINGS = WalkSettings(
     ScenarioConfig.default("find-return", size=3), "train", 3, num_envs=4, burst=0.1, seed=1

@@ -70,7 +70,7 @@ def measure_speed(*, repeats: int = 7) -> Speed:
         layer = nn.Conv2d(channels, out, kernel, stride)
         layer.weight.data = layer.weight.data.contiguous(memory_format=torch.channels_last)
         image = torch.randn(BATCH, channels, height, width).contiguous(memory_format=torch.channels_last)
-        image.requires_grad_(channels != layers[0][0])  # nobody asks for the gradient of what is seen
+        image.requires_grad_(channels != layers[0][0])  # no gradient of the image is needed
         shown = layer(image)
         ones = torch.ones_like(shown)
 

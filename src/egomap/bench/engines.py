@@ -23,12 +23,12 @@ import numpy as np
 
 from egomap.config import FRAME_SKIP, NUM_ACTIONS, EnvSettings, ScenarioConfig, require
 from egomap.envs.engine import PRESSED, Engine
-from egomap.envs.episodes import episode_seed
 from egomap.envs.pool import ThreadPool, default_threads
 from egomap.envs.rendering import render_mode
 from egomap.envs.vector import DoomVectorEnv
 from egomap.envs.worlds import Worlds, worlds_of_set
 from egomap.scenarios import dataset
+from egomap.worlds.episodes import episode_seed
 
 AT_LEAST = {"engines.vector_over_bare": 0.90}
 AT_MOST = {"engines.resident_mb_per_engine": 40.0}

@@ -12,7 +12,7 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from egomap.config import LearnerSettings
@@ -27,14 +27,23 @@ MARGIN = 0.25
 """Choice: the share by which a long training may be slower or faster than three updates just measured."""
 
 
-def machine_checks(*, learner: LearnerSettings = QUICK.learner) -> Iterator[Check]:
-    """Processor, threads and optional programs; then the speed of a short training with `learner`."""
+def machine_checks(
+    *, learner: LearnerSettings = QUICK.learner, sound: Callable[[], bool] = lambda: True
+) -> Iterator[Check]:
+    """Processor, threads and optional programs; then the speed of a short training with `learner`.
+
+    The training takes a while and needs all that egomap needs: it is left out unless `sound` says, after the other
+    checks, that nothing is broken.
+    """
     yield check("cpu", _cpu)
     yield check("instructions", _instructions)
     yield check("threads", _threads)
     for name, look in (("numba", _numba), ("ffmpeg", _ffmpeg), ("browser", _browser), ("screen", _screen)):
         yield check(name, look, needed=False)
-    yield check("speed", lambda: _speed(learner))
+    if sound():
+        yield check("speed", lambda: _speed(learner))
+    else:
+        yield Check("speed", False, "not measured, for a check has failed.", needed=False)
 
 
 def features(text: str) -> tuple[str, set[str]]:

@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -23,6 +23,7 @@ from torch import Tensor
 from egomap.agents import Agent, build_agent, log_prob
 from egomap.config import NUM_ACTIONS, OBSERVATION_HEIGHT, OBSERVATION_WIDTH, AgentConfig, AgentKind, Camera
 from egomap.geometry import compose
+from egomap.kinds import file_name
 from egomap.memory import MemoryInputs, MemoryState, native, reset_state
 from egomap.rl.threads import torch_threads
 from egomap.training.allocator import keep_memory
@@ -118,12 +119,10 @@ class _MemoryAlone:
     def by_steps(self) -> None:
         """The same by a loop of `step`."""
         state, outputs = self.state, []
-        given = (sequence for sequence in self.inputs if sequence is not None)
-        by_step = zip(*(sequence.unbind(0) for sequence in given), strict=True)
-        for inputs, start in zip(by_step, self.start, strict=True):
+        for t, start in enumerate(self.start):
             if bool(start.any()):
                 state = reset_state(self.memory, state, start)
-            output, state = self.memory.step(MemoryInputs(*inputs), state)
+            output, state = self.memory.step(self.inputs.at(t), state)
             outputs.append(output)
         self._back(torch.stack(outputs))
 
@@ -133,7 +132,12 @@ class _MemoryAlone:
 
 
 def measure_memory(
-    *, steps: int = 128, num_envs: int = 16, threads: int = 2, repeats: int = 5
+    *,
+    steps: int = 128,
+    num_envs: int = 16,
+    threads: int = 2,
+    repeats: int = 5,
+    others: Sequence[AgentKind] = (),
 ) -> dict[str, float]:
     """Seconds of a batch, ratios between its variants, and the peak memory of EgoMap's.
 
@@ -142,6 +146,7 @@ def measure_memory(
         num_envs: N, environments.
         threads: Threads of torch.
         repeats: Rounds of the measurement, after one that warms up.
+        others: Further memories to measure; each gets NAME_seconds and NAME_over_gru.
 
     Returns:
         By name, each with `memory.` before it. Seconds of a batch: gru_seconds, egomap_seconds,
@@ -153,7 +158,7 @@ def measure_memory(
     """
     keep_memory()
     with torch_threads(threads):
-        times = take_turns(_variants(synthetic_batch(steps, num_envs)), repeats)
+        times = take_turns(_variants(synthetic_batch(steps, num_envs), others), repeats)
 
     def ratio(over: str, under: str) -> float:
         return statistics.median(a / b for a, b in zip(times[over], times[under], strict=True))
@@ -167,14 +172,25 @@ def measure_memory(
         "steps_over_unroll": ratio("steps", "unroll"),
         "egomap_peak_mb": measure_peak("egomap", steps=steps, num_envs=num_envs, threads=threads),
     }
+    found |= {f"{name}_over_gru": ratio(name, "gru") for name in map(figure_name, others)}
     return {f"memory.{name}": value for name, value in found.items()}
 
 
-def _variants(batch: Batch) -> Variants:
+def figure_name(kind: AgentKind) -> str:
+    """How a memory is called in the names of figures."""
+    return file_name(kind).replace("-", "_")
+
+
+def _learning(kind: AgentKind, batch: Batch) -> Callable[[], None]:
+    agent = make_agent(kind)
+    fresh = agent.initial_state(batch.action.shape[1])
+    return lambda: learn_by_unroll(agent, batch, fresh)
+
+
+def _variants(batch: Batch, others: Sequence[AgentKind]) -> Variants:
     """What is measured, in the order of the turns: sides of a ratio are neighbours."""
-    gru, neural_map, egomap = (make_agent(kind) for kind in ("gru", "neural-map", "egomap"))
+    egomap = make_agent("egomap")
     used = used_state(egomap, batch)
-    fresh, map_fresh = gru.initial_state(len(batch.action[0])), neural_map.initial_state(len(batch.action[0]))
     alone = _MemoryAlone(egomap, batch, used)
 
     def plain_torch() -> None:
@@ -182,8 +198,7 @@ def _variants(batch: Batch) -> Variants:
             learn_by_unroll(egomap, batch, used)
 
     return {
-        "neural_map": lambda: learn_by_unroll(neural_map, batch, map_fresh),
-        "gru": lambda: learn_by_unroll(gru, batch, fresh),
+        **{figure_name(kind): _learning(kind, batch) for kind in (*others, "neural-map", "gru")},
         "egomap": lambda: learn_by_unroll(egomap, batch, used),
         "egomap_torch": plain_torch,
         "egomap_steps": lambda: learn_by_steps(egomap, batch, used),

@@ -39,7 +39,7 @@ def main() -> None:
     """Measure and print."""
     kind, steps, num_envs, threads = sys.argv[1], *(int(value) for value in sys.argv[2:5])
     torch.set_num_threads(threads)
-    agent = make_agent(kind)  # type: ignore[arg-type]
+    agent = make_agent(kind)
     # Load libraries and kernels, none of which is the batch's.
     learn_by_unroll(agent, synthetic_batch(2, 2), agent.initial_state(2))
     batch, state = synthetic_batch(steps, num_envs), agent.initial_state(num_envs)

@@ -7,16 +7,27 @@ from collections.abc import Callable, Sequence
 Progress = Callable[[int, int], None]
 
 
-def measure(parts: Sequence[str], *, progress: Progress | None = None) -> dict[str, float]:
-    """The figures of `parts`, flat: `engines.vector_over_bare`, `memory.steps_over_unroll`, ..."""
-    from egomap.bench.engines import measure_engines
-    from egomap.bench.memory import measure_memory
-    from egomap.bench.training import measure_training
+def measure(
+    parts: Sequence[str], *, others: Sequence[str] = (), progress: Progress | None = None
+) -> dict[str, float]:
+    """The figures of `parts`, flat: `engines.vector_over_bare`, `memory.steps_over_unroll`, ...
 
+    Args:
+        parts: What to measure.
+        others: Memories to measure besides, in the parts memory and training.
+        progress: Told (done, in all).
+    """
+    from egomap.bench.engines import measure_engines
+    from egomap.bench.memory import make_agent, measure_memory
+    from egomap.bench.training import KINDS, measure_training
+
+    others = [kind for kind in dict.fromkeys(others) if kind not in KINDS]
+    for kind in others:
+        make_agent(kind)  # what cannot be built is told before anything is measured
     runs: dict[str, Callable[[], dict[str, float]]] = {
         "engines": measure_engines,
-        "memory": measure_memory,
-        "training": measure_training,
+        "memory": lambda: measure_memory(others=others),
+        "training": lambda: measure_training(others=others),
     }
     figures: dict[str, float] = {}
     for done, part in enumerate(parts):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,7 @@ import torch
 from egomap.agents import Agent, build_agent
 from egomap.bench.arithmetic import Speed, measure_speed, operations_of
 from egomap.bench.engines import LAYOUTS, BareEngines
+from egomap.bench.memory import figure_name
 from egomap.config import NUM_ACTIONS, AgentConfig, AgentKind, EnvSettings, LearnerSettings, ScenarioConfig
 from egomap.envs.pool import default_threads
 from egomap.envs.vector import DoomVectorEnv
@@ -53,7 +55,11 @@ class Turn(NamedTuple):
 
 
 def measure_training(
-    *, rounds: int = 4, size: int = 5, learners: dict[str, LearnerSettings] | None = None
+    *,
+    rounds: int = 4,
+    size: int = 5,
+    learners: dict[str, LearnerSettings] | None = None,
+    others: Sequence[AgentKind] = (),
 ) -> dict[str, float]:
     """Decisions a second, shares of the ceiling, and EgoMap's time over the baseline's.
 
@@ -61,6 +67,7 @@ def measure_training(
         rounds: Turns of each agent, after one that warms up.
         size: Cells along each side of the mazes (labyrinth).
         learners: Algorithms by name; by default those of the presets `paper` and `fast`.
+        others: Further memories to measure.
 
     Returns:
         By name. `arithmetic.*_gflops`: measured speed. For each algorithm and agent,
@@ -80,7 +87,7 @@ def measure_training(
         for name, learner in (learners or LEARNERS).items():
             found |= {
                 f"training.{name}.{key}": value
-                for key, value in _algorithm(worlds, learner, speed, rounds).items()
+                for key, value in _algorithm(worlds, learner, speed, rounds, (*others, *KINDS)).items()
             }
     return found
 
@@ -101,18 +108,20 @@ def measure_learning(
         threads.close()
 
 
-def _algorithm(worlds: Worlds, learner: LearnerSettings, speed: Speed, rounds: int) -> dict[str, float]:
+def _algorithm(
+    worlds: Worlds, learner: LearnerSettings, speed: Speed, rounds: int, kinds: Sequence[AgentKind]
+) -> dict[str, float]:
     engine = _engine_seconds(worlds, learner, rounds)
     env = DoomVectorEnv(learner.num_envs, worlds=worlds, copy=False)
     threads = GradientThreads(torch.get_num_threads())
     try:
         torch.manual_seed(0)
         config = (PAPER if learner.algorithm == "a2c" else FAST).agent
-        agents = {kind: build_agent(replace(config, kind=kind), env.camera, env.extent) for kind in KINDS}
+        agents = {kind: build_agent(replace(config, kind=kind), env.camera, env.extent) for kind in kinds}
         learning = {kind: _Learning(env, agent, learner, threads) for kind, agent in agents.items()}
-        turns: dict[AgentKind, list[Turn]] = {kind: [] for kind in KINDS}
+        turns: dict[AgentKind, list[Turn]] = {kind: [] for kind in kinds}
         for number in range(rounds + 1):
-            for kind in KINDS:
+            for kind in kinds:
                 turn = learning[kind].turn()
                 if number:
                     turns[kind].append(turn)
@@ -124,7 +133,7 @@ def _algorithm(worlds: Worlds, learner: LearnerSettings, speed: Speed, rounds: i
         decide, learn = operations_of(agent)
         ceiling = engine + speed.seconds(decide) + learner.epochs * speed.seconds(learn)
         whole = statistics.median(turn.whole for turn in turns[kind])
-        key = kind.replace("-", "_")
+        key = figure_name(kind)
         found |= {
             f"{key}.rollout_decisions_per_second": 1
             / statistics.median(turn.collect for turn in turns[kind]),

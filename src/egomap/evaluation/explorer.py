@@ -13,9 +13,8 @@ from egomap.agents.explorer.things import LOOKS
 from egomap.agents.explorer.walker import HABIT
 from egomap.agents.planner import Habit
 from egomap.config import FRAME_SKIP, Camera, Task
-from egomap.envs.episodes import Episode
-from egomap.envs.vector import Arrays
-from egomap.envs.worlds import World
+from egomap.worlds.api import Arrays, World
+from egomap.worlds.episodes import Episode
 
 PILLARS = ("red pillar", "green pillar")
 
@@ -61,7 +60,7 @@ class ExplorerPlayer:
             world.layout.task,
             len(world.layout.goals),
             self._camera,
-            world.extent,
+            float(world.layout.size * world.layout.cell),
             frame_skip=self._frame_skip,
             habit=self._habit,
         )

@@ -18,7 +18,7 @@ LegData = Mapping[str, Any]
 
 
 def leg_rows(runs: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """A row for each leg that anybody began, over S runs of the same layouts; none if no legs were recorded.
+    """A row for each leg that was begun, over S runs of the same layouts; none if no legs were recorded.
 
     Args:
         runs: For each run what `layout_scores` gave.

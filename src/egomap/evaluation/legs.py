@@ -176,6 +176,6 @@ def walked_and_shortest(walk: np.ndarray, layout: Layout, goal: int) -> tuple[fl
     rest = [max(abs(a - b) - TOUCH_DISTANCE + 1.0, 0.0) for a, b in zip(walk[-1, :2], (x, y), strict=True)]
     try:
         shortest = plan_leg(layout, goal, (float(walk[0, 0]), float(walk[0, 1]))).length
-    except ValueError:  # by rounding, for somebody has walked there
+    except ValueError:  # by rounding, because the agent has walked there
         return None
     return float(np.hypot(*np.diff(walk[:, :2], axis=0).T).sum() + math.hypot(*rest)), shortest

@@ -18,12 +18,13 @@ from torch import Tensor, nn
 
 from egomap.agents.agent import Agent
 from egomap.config import require
-from egomap.envs.episodes import Episode
 from egomap.evaluation.network import NetworkPlayer
-from egomap.evaluation.runner import EpisodeResult, Playground, play
-from egomap.evaluation.tracks import NOBODY, Watcher
+from egomap.evaluation.runner import EpisodeResult, play
+from egomap.evaluation.watching import NOBODY, Watcher
 from egomap.memory.lesions import Key, Part, Replacement, Tap, lesioned_parts
 from egomap.memory.protocol import MemoryState
+from egomap.worlds.api import Playground
+from egomap.worlds.episodes import Episode
 
 INTACT = "intact"
 
@@ -188,7 +189,7 @@ class Record:
         self._donors: dict[Key, dict[int, list[Tensor]]] = {}
 
     def keep(self, key: Key, value: Tensor, moment: Moment) -> Tensor:
-        """Take down what is wanted of a value; it goes on as it is."""
+        """Record what is needed of a value, and return it unchanged."""
         if key[0] in self._means:
             chosen = value[torch.from_numpy(moment.playing)]
             total = chosen.sum(0, dtype=torch.float64)
@@ -217,7 +218,7 @@ class Record:
             assert episode is not None
             if episode.repeat == 0 and episode.layout < most:
                 values = self._donors.setdefault(key, {}).setdefault(episode.layout, [])
-                del values[moment.steps[index] :]  # of an episode that began anew because its engine died
+                del values[moment.steps[index] :]  # of an episode that was restarted because its engine died
                 values.append(value[index].clone())
 
 
@@ -242,7 +243,7 @@ class Replace:
         }
 
     def __call__(self, key: Key, value: Tensor, moment: Moment) -> Tensor:
-        """What the memory goes on with instead of `value`."""
+        """What replaces `value` in the memory."""
         how = self._plan[key[0]]
         if how == "zero":
             return self._initial.get(key, torch.zeros_like(value)).clone()

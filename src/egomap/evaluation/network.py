@@ -12,14 +12,13 @@ import numpy as np
 import torch
 
 from egomap.agents.agent import Agent, AgentStep
-from egomap.envs.episodes import Episode
-from egomap.envs.vector import Arrays
-from egomap.envs.worlds import World
 from egomap.memory.protocol import MemoryState, reset_state
+from egomap.worlds.api import Arrays, World
+from egomap.worlds.episodes import Episode
 
 
 class Surgery(Protocol):
-    """Whoever reaches into the memory of N environments between two steps; see `egomap.evaluation.lesions`."""
+    """Changes the memory states of N environments between two steps; see `egomap.evaluation.lesions`."""
 
     def begin(self, index: int, episode: Episode) -> None:
         """Environment `index` begins an episode."""
@@ -37,7 +36,7 @@ class NetworkPlayer:
         agent: Who plays.
         num_envs: N.
         deterministic: The most probable actions instead of sampled ones.
-        surgery: Who reaches into the memory, if anybody.
+        surgery: Changes the memory between steps, for a lesion.
     """
 
     def __init__(
@@ -47,6 +46,7 @@ class NetworkPlayer:
         self._state = agent.initial_state(num_envs)
         self._start = torch.ones(num_envs, dtype=torch.bool)
         self._draws: dict[int, np.random.Generator] = {}
+        self._last: AgentStep | None = None
 
     def begin(self, index: int, world: World, episode: Episode) -> None:
         """Forget everything, and begin the episode's own stream of random numbers."""
@@ -58,6 +58,11 @@ class NetworkPlayer:
     def act(self, observation: Arrays, playing: np.ndarray) -> np.ndarray:
         """One decision for every environment."""
         step = self._step(observation, playing)
+        choice = torch.from_numpy(self._choose(step, playing))
+        self._state = self._agent.commit(self._state, choice)
+        return self._agent.taken(choice).numpy()
+
+    def _choose(self, step: AgentStep, playing: np.ndarray) -> np.ndarray:
         if self._deterministic:
             return step.action.numpy()
         shares = _policy(step).cumsum(-1)
@@ -68,8 +73,18 @@ class NetworkPlayer:
         return actions
 
     def policy(self, observation: Arrays, playing: np.ndarray) -> np.ndarray:
-        """One step of the memory without a decision: (N, actions) float64 probabilities, and nothing is drawn."""
-        return _policy(self._step(observation, playing))
+        """One step of the memory without a decision: (N, actions) float64 probabilities, and nothing is drawn.
+
+        Say by `acted` what was done then.
+        """
+        self._last = self._step(observation, playing)
+        return self._agent.policy(self._last).numpy()
+
+    def acted(self, actions: np.ndarray) -> None:
+        """Be told which actions (N,) were taken after `policy`, if others choose them."""
+        assert self._last is not None, "policy() comes first"
+        choice = self._agent.choice_of(self._last, torch.from_numpy(actions))
+        self._state = self._agent.commit(self._state, choice)
 
     @torch.no_grad()
     def _step(self, observation: Arrays, playing: np.ndarray) -> AgentStep:

@@ -1,23 +1,25 @@
 """Play every layout of a split exactly k times and write down what happened.
 
-What comes in: a vector environment made with `episodes_per_layout`, and a player. What goes out: one `EpisodeResult`
-for each episode, ordered by layout and repeat. Every episode has a seed of its own that depends on the layout, the
-repeat and the evaluation's seed, and players draw from it; so the same seed gives the same results.
+What comes in: a `Playground`, such as a vector environment made with `episodes_per_layout`, and a player. What goes
+out: one `EpisodeResult` for each episode, ordered by layout and repeat. Every episode has a seed of its own that
+depends on the layout, the repeat and the evaluation's seed, and players draw from it; so the same seed gives the same
+results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from egomap.agents.scripted import ScriptedAgent
-from egomap.envs.episodes import Episode
-from egomap.envs.vector import Arrays, DoomVectorEnv
-from egomap.envs.worlds import World
-from egomap.evaluation.legs import Leg
-from egomap.evaluation.tracks import NOBODY, Watcher
+from egomap.evaluation.watching import NOBODY, Watcher
+from egomap.worlds.api import Arrays, Playground, Posed, World, known
+from egomap.worlds.episodes import Episode
+
+if TYPE_CHECKING:  # they know what a layout is
+    from egomap.agents.scripted import ScriptedAgent
+    from egomap.evaluation.legs import Leg
 
 
 class EpisodeResult(NamedTuple):
@@ -30,50 +32,16 @@ class EpisodeResult(NamedTuple):
     """Which of the k episodes of this layout, from 0."""
     total_reward: float
     """The undiscounted return."""
-    success: bool
+    success: bool | None
+    """None where the simulator does not say."""
     decisions: int
     timed_out: bool
     legs: tuple[Leg, ...] | None = None
-    """The ways to its goals; None if nobody has recorded them."""
-
-
-class Playground(Protocol):
-    """What `play` asks of an environment; a `DoomVectorEnv` made with `episodes_per_layout` is one."""
-
-    num_envs: int
-    idle: np.ndarray
-    """(N,) bool: no episode is left for these environments."""
-
-    @property
-    def worlds(self) -> Sequence[World]:
-        """What is played on, in the order of the layouts."""
-        ...
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether every episode has been played."""
-        ...
-
-    @property
-    def episodes_in_all(self) -> int:
-        """How many episodes there are to play."""
-        ...
-
-    def episode(self, index: int) -> Episode:
-        """The running episode of one environment."""
-        ...
-
-    def reset(self, *, seed: int) -> tuple[Arrays, dict[str, Any]]:
-        """Begin all episodes anew."""
-        ...
-
-    def step(self, actions: np.ndarray) -> tuple[Arrays, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """One decision in every environment; where an episode ends, the next begins at once."""
-        ...
+    """The ways to its goals; None if they were not recorded."""
 
 
 class Player(Protocol):
-    """Whoever plays N environments at once."""
+    """Plays N environments at once."""
 
     def begin(self, index: int, world: World, episode: Episode) -> None:
         """Environment `index` begins an episode."""
@@ -96,7 +64,7 @@ class Listener(Protocol):
 class ScriptedPlayer:
     """An agent without a network as a player; it is told the true pose, whatever noise the observations have."""
 
-    def __init__(self, agent: ScriptedAgent, env: DoomVectorEnv) -> None:
+    def __init__(self, agent: ScriptedAgent, env: Posed) -> None:
         self._agent, self._env = agent, env
 
     def begin(self, index: int, world: World, episode: Episode) -> None:
@@ -148,7 +116,7 @@ def play(
         for index in np.flatnonzero(began).tolist():
             final = infos["final_info"]
             if final["interrupted"][index]:
-                continue  # its engine died; the episode has begun anew
+                continue  # its engine died; the episode has been restarted
             timed_out = bool(truncated[index])
             legs = watcher.legs(index, timed_out=timed_out)
             results.append(_result(final, index, timed_out=timed_out)._replace(legs=legs))
@@ -157,13 +125,13 @@ def play(
     return sorted(results, key=lambda result: (result.layout, result.repeat))
 
 
-def _result(final: dict[str, np.ndarray], index: int, *, timed_out: bool) -> EpisodeResult:
+def _result(final: Mapping[str, np.ndarray], index: int, *, timed_out: bool) -> EpisodeResult:
     return EpisodeResult(
         layout=int(final["layout"][index]),
         layout_id=str(final["layout_id"][index]),
         repeat=int(final["repeat"][index]),
         total_reward=round(float(final["return"][index]), 6),
-        success=bool(final["success"][index]),
+        success=known(final["success"][index]),
         decisions=int(final["decisions"][index]),
         timed_out=timed_out,
     )

@@ -52,7 +52,7 @@ def layout_scores(
                 "optimum_return": None if optimum is None else optimum.total_reward,
                 "share_of_optimum": None
                 if optimum is None
-                else [share_of_optimum(e.success, e.decisions, optimum.decisions) for e in played],
+                else [share_of_optimum(bool(e.success), e.decisions, optimum.decisions) for e in played],
                 **_legs(played),
             }
         )
@@ -73,7 +73,6 @@ def summarise(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
         runs: For each run what `layout_scores` gave.
     """
     returns = returns_of(runs)
-    success = [float(np.mean([np.mean(entry["success"]) for entry in run])) for run in runs]
     solved = [d for run in runs for entry in run for d in entry["decisions_to_success"] if d is not None]
     shares = [
         np.mean(e["share_of_optimum"]) for run in runs for e in run if e["share_of_optimum"] is not None
@@ -88,12 +87,19 @@ def summarise(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
         "std_over_layouts": float(returns.mean(axis=0).std()),
         "iqm_return": interquartile_mean(returns),
         "interval_95": [low, high],
-        "success": float(np.mean(success)),
+        "success": mean_success(runs),
         "median_decisions_to_success": float(np.median(solved)) if solved else None,
         "share_of_optimum": float(np.mean(shares)) if shares else None,
         "layouts_with_optimum": len(shares) // len(runs),
         **({"legs": legs} if (legs := leg_rows(runs)) else {}),
     }
+
+
+def mean_success(runs: Sequence[Sequence[Mapping[str, Any]]]) -> float | None:
+    """The share of the episodes that were solved; None where the simulator does not say."""
+    if any(success is None for run in runs for entry in run for success in entry["success"]):
+        return None
+    return float(np.mean([np.mean([np.mean(entry["success"]) for entry in run]) for run in runs]))
 
 
 def returns_of(runs: Sequence[Sequence[Mapping[str, Any]]]) -> np.ndarray:

@@ -21,7 +21,7 @@ def summary(results: Sequence[EpisodeResult]) -> dict[str, Any]:
         "episodes": len(results),
         "mean_return": float(rewards.mean()),
         "std_return": float(rewards.std()),
-        "success": len(solved) / len(results),
+        "success": None if any(r.success is None for r in results) else len(solved) / len(results),
         "median_decisions_to_success": float(np.median(solved)) if solved else None,
     }
 
@@ -34,13 +34,12 @@ def print_scores(results: Results) -> None:
     table = Table("agent", "mean return", "std", "solved", "median decisions when solved")
     for name, episodes in results.items():
         found = summary(episodes)
-        solved = round(found["success"] * found["episodes"])
         table.add_row(
             name,
             f"{found['mean_return']:.3f}",
             f"{found['std_return']:.3f}",
-            f"{solved} of {found['episodes']}",
-            f"{found['median_decisions_to_success']:.0f}" if solved else "-",
+            _solved(found),
+            _figure(found["median_decisions_to_success"], ".0f"),
         )
     Console().print(table)
 
@@ -127,10 +126,7 @@ def _print_lesions(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
                 f"{lesion['summary']['mean_return']:.3f}",
                 f"{found['mean_return']:+.3f}",
                 f"{low:+.3f} to {high:+.3f}",
-                *(
-                    f"{round(s['success'] * s['episodes'])} of {s['episodes']}"
-                    for s in (intact, lesion["summary"])
-                ),
+                *(_solved(each) for each in (intact, lesion["summary"])),
             )
     Console().print(table)
 
@@ -154,11 +150,18 @@ def _print_summaries(title: str, who: str, rows: Sequence[tuple[str, Mapping[str
             *([_figure(found["std_over_seeds"], ".3f")] if seeds else []),
             f"{low:.3f} to {high:.3f}",
             f"{found['iqm_return']:.3f}",
-            f"{round(found['success'] * found['episodes'])} of {found['episodes']}",
+            _solved(found),
             _figure(found["median_decisions_to_success"], ".0f"),
             _figure(found["share_of_optimum"], ".1%"),
         )
     Console().print(table)
+
+
+def _solved(summary: Mapping[str, Any]) -> str:
+    """How many episodes were solved; a dash where the simulator does not say."""
+    if summary["success"] is None:
+        return "-"
+    return f"{round(summary['success'] * summary['episodes'])} of {summary['episodes']}"
 
 
 def _figure(value: float | None, form: str) -> str:

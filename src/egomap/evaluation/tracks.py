@@ -6,54 +6,12 @@ when it ends (`egomap.evaluation.legs`). It costs an append for each decision, a
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
-from egomap.envs.episodes import Episode
 from egomap.envs.vector import DoomVectorEnv
-from egomap.envs.worlds import World
 from egomap.evaluation.legs import Leg, Track, legs_of
-
-
-class Watcher(Protocol):
-    """Whoever is told by the runner what happens in N environments."""
-
-    def begin(self, index: int, world: World, episode: Episode) -> None:
-        """Environment `index` begins an episode."""
-        ...
-
-    def deciding(self, playing: np.ndarray) -> None:
-        """A decision is about to be made in all that are `playing`."""
-        ...
-
-    def paid(self, playing: np.ndarray, rewards: np.ndarray) -> None:
-        """What it paid; where an episode has ended, the environment is in the next one already."""
-        ...
-
-    def legs(self, index: int, *, timed_out: bool) -> tuple[Leg, ...] | None:
-        """The legs of the episode that has just ended; None if they cannot be told."""
-        ...
-
-
-class Nobody:
-    """Watches nothing, and knows of no legs."""
-
-    def begin(self, index: int, world: World, episode: Episode) -> None:
-        """Ignored."""
-
-    def deciding(self, playing: np.ndarray) -> None:
-        """Ignored."""
-
-    def paid(self, playing: np.ndarray, rewards: np.ndarray) -> None:
-        """Ignored."""
-
-    def legs(self, index: int, *, timed_out: bool) -> tuple[Leg, ...] | None:
-        """None."""
-        return None
-
-
-NOBODY = Nobody()
+from egomap.worlds.api import World
+from egomap.worlds.episodes import Episode
 
 
 class Recorder:

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from egomap.evaluation.scores import returns_of, summarise
+from egomap.evaluation.scores import mean_success, returns_of, summarise
 from egomap.evaluation.statistics import mean, std_over_seeds, stratified_bootstrap
 
 Scores = Sequence[Mapping[str, Any]]
@@ -27,15 +25,12 @@ def worth_of(intact: Sequence[Scores], lesioned: Sequence[Scores]) -> dict[str, 
     """
     table = returns_of(intact) - returns_of(lesioned)
     low, high = stratified_bootstrap(table)
-    solved = [
-        float(np.mean([np.mean(entry["success"]) for run in runs for entry in run]))
-        for runs in (intact, lesioned)
-    ]
+    before, after = mean_success(intact), mean_success(lesioned)
     return {
         "mean_return": mean(table),
         "interval_95": [low, high],
         "std_over_seeds": std_over_seeds(table),
-        "success": solved[0] - solved[1],
+        "success": None if before is None or after is None else before - after,
     }
 
 

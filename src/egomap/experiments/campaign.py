@@ -1,7 +1,7 @@
 """Run many jobs, each step a process `egomap ...` of its own, some at once; show how far all of them are.
 
 What comes in: jobs. What goes out: their folders, filled. Every step writes its result whole or not at all and a
-training goes on from its last checkpoint, so this can be killed at any moment and started again. When it dies, in
+training resumes from its last checkpoint, so this can be killed at any moment and started again. When it dies, in
 whatever way, its children die with it: two trainings in one folder would be one too many.
 """
 
@@ -141,7 +141,7 @@ def launch(command: Sequence[str], log: IO[bytes], cores: Sequence[int]) -> subp
 
 
 def after(step: Running) -> tuple[Failure | None, bool]:
-    """What became of a step that ended: a failure, or whether the job goes on."""
+    """What became of a step that ended: a failure, or whether the job continues."""
     code = step.process.returncode
     try:
         check(step.job)  # it has read the presets for itself, and they may have been edited meanwhile

@@ -1,7 +1,7 @@
 """The commands `egomap reproduce results|ablation|noise|curves|report`: their options, and what they do in order.
 
 What comes in: options from the command line. What goes out: an exit code; runs in their folders, and in the output
-folder the data, the table and the figure, made anew whenever a run is finished. Heavy parts are imported late, so
+folder the data, the table and the figure, updated whenever a run finishes. Heavy parts are imported late, so
 that bad input and `--help` are quick.
 """
 
@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 from egomap.config import ScenarioConfig, require, require_whole
 from egomap.envs.pool import usable_cores
 from egomap.experiments import paper, plan
-from egomap.experiments.plan import AgentName, Row, Scale, TaskName
+from egomap.experiments.plan import AgentNames, Row, Scale, TaskName
 from egomap.experiments.shapes import EXPERIMENT
 from egomap.training.files import read_versioned
 
@@ -73,7 +73,7 @@ class Campaign(ABC):
         return {}
 
     def learns(self) -> bool:
-        """Whether anybody is trained, so that the budget matters."""
+        """Whether any agent is trained, so that the budget matters."""
         return True
 
     def scale(self) -> Scale:
@@ -119,7 +119,7 @@ class Campaign(ABC):
         from egomap.training.files import folder_lock
 
         with folder_lock(scale.runs, "another `egomap reproduce`"):
-            # Once before anything is run, lest it be found only after hours that there is no place for it.
+            # Once before anything is run: a folder that cannot be written would be noticed only hours later.
             self.write(rows, scale, out)
             failures = run_jobs(jobs, at_once=at_once, on_finished=lambda: self.try_write(rows, scale, out))
         text = self.write(rows, scale, out)
@@ -215,7 +215,7 @@ class Results(Campaign):
 
     tasks: tuple[TaskName, ...] = plan.TASK_NAMES
     """Which tasks."""
-    agents: tuple[AgentName, ...] = plan.PAPER_AGENTS
+    agents: AgentNames = plan.PAPER_AGENTS
     """Which agents (default: the paper's)."""
 
     experiment: ClassVar[str] = "results"

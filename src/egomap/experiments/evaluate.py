@@ -1,13 +1,15 @@
-"""`egomap evaluate`: runs and agents without a network on the same layouts, each played exactly k times.
+"""`egomap evaluate`: trained agents and those without a network on the same layouts, each played exactly k times.
 
-What comes in: run folders, names of scripted agents, and what to play. What goes out: one JSON object with every
-layout's scores, a summary of each evaluation, and one of each group of runs that differ in their seed alone. The same
-question gives the same object, byte for byte. Nothing is played before all of the input has been found to be good.
+What comes in: runs or exported agents, names of scripted agents, and what to play. What goes out: one JSON object
+with every layout's scores, a summary of each evaluation, and one of each group of runs that differ in their seed
+alone. The same question gives the same object, byte for byte. Nothing is played before all of the input has been
+found to be good.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -23,16 +25,21 @@ from egomap.evaluation.lesions import INTACT, play_lesions, replacements
 from egomap.evaluation.runner import EpisodeResult, Player, ScriptedPlayer, play
 from egomap.evaluation.scores import layout_scores, summarise
 from egomap.evaluation.tracks import Recorder
+from egomap.evaluation.watching import NOBODY
 from egomap.evaluation.worth import Scores, lesion_entry, lesions_of_group
 from egomap.experiments.optimum import Bar, optima
 from egomap.experiments.question import Question, parse_levels
 from egomap.experiments.shapes import EVALUATION
-from egomap.kinds import KINDS
 from egomap.memory.lesions import lesioned_parts, parts_of, possible
+from egomap.memory.protocol import has_map
 from egomap.rl.threads import torch_threads
 from egomap.scenarios.layout import canonical, sha256
 from egomap.training.files import read_versioned, write_whole
-from egomap.training.run import RunFolder, load_agent, open_run, worlds_of
+from egomap.training.names import Source, find_source
+from egomap.training.run import RunFolder, worlds_of
+from egomap.training.sources import source_of
+from egomap.training.trained import find_agent
+from egomap.worlds.api import Simulated, WorldSpec
 
 __all__ = ["Contestant", "Question", "contestants", "evaluate", "groups", "parse_levels", "read_evaluation"]
 
@@ -41,11 +48,17 @@ FORMAT = "egomap evaluation 1"
 
 @dataclass(frozen=True)
 class Contestant:
-    """Somebody who plays: an agent of a run, or one without a network."""
+    """A player: a trained agent, or one without a network."""
 
     kind: str
-    worlds: Worlds
-    run: Path | None = None
+    worlds: Any
+    """What it plays on."""
+    stage: TrainConfig
+    """Whose worlds these are: its own settings, or those of the run that it shares them with."""
+    spec: WorldSpec
+    """What is known of them."""
+    source: Source | None = None
+    """Where its weights lie."""
     config: TrainConfig | None = None
     agent: Agent | None = None
     decisions: int | None = None
@@ -55,8 +68,8 @@ class Contestant:
 
     @property
     def name(self) -> str:
-        """The run as it was given, or the agent's name."""
-        return str(self.run) if self.run is not None else self.kind
+        """The run or the exported agent as it was given, or the kind of one without a network."""
+        return self.source.name if self.source is not None else self.kind
 
     def lesions(self, question: Question) -> list[str]:
         """Those of the lesions asked for that its memory has; none without a network."""
@@ -64,44 +77,58 @@ class Contestant:
 
 
 def contestants(
-    runs: Sequence[Path],
+    runs: Sequence[str | os.PathLike[str]],
     agents: Sequence[ScriptedKind | Literal["explorer"]],
     question: Question,
     worlds: Worlds | None,
 ) -> list[Contestant]:
     """Everybody who plays, with what they play on: `worlds`, or else each run's own, which scripted agents share.
 
+    Args:
+        runs: Run folders, exported agents, names of released ones; see `egomap.training.names`.
+        agents: Who plays besides.
+        question: What is asked.
+        worlds: What is played; None: what each run was trained for.
+
     Raises:
         ValueError: No run in a folder, no checkpoint or one of another agent, a run twice, a split without layouts.
     """
     question.validate()
     require(bool(runs or agents), "nobody is to be evaluated: give run folders, or --agents.")
-    require(len({path.resolve() for path in runs}) == len(runs), "a run folder is given twice.")
+    sources = [find_source(run) for run in runs]
+    require(len({one.folder.resolve() for one in sources}) == len(runs), "a run folder is given twice.")
     found = []
-    for path in runs:
-        agent, config, checkpoint = load_agent(path, which=question.checkpoint)
+    for run in runs:
+        one = find_agent(run, which=question.checkpoint)
+        config = one.config
+        require(
+            worlds is None or not config.env.id,
+            f"{one.source.name} was trained in {config.env.id} and plays nothing else; name no scenario.",
+        )
         own = worlds if worlds is not None else worlds_of(config, question.split)
         found.append(
             Contestant(
                 config.agent.kind,
-                _first(own, question.layouts),
-                path,
+                own.first(question.layouts),
                 config,
-                agent,
-                int(checkpoint.data["counters"]["decisions"]),
-                open_run(path)[2],
+                one.spec,
+                one.source,
+                config,
+                one.agent,
+                one.decisions,
+                one.extent,
             )
         )
     _require_lesions(found, question)
-    places = [worlds] if worlds is not None else [one.worlds for one in found]
+    places = [_ours(worlds)] if worlds is not None else [_shared(one) for one in found]
     require(bool(places) or not agents, "an agent without a run needs scenarios to play.")
     for kind in agents:
-        seen: list[Worlds] = []
-        for place in places:
-            part = _first(place, question.layouts)
+        seen: list[Any] = []
+        for place, stage, spec in places:
+            part = place.first(question.layouts)
             if part not in seen:
                 seen.append(part)
-                found.append(Contestant(kind, part))
+                found.append(Contestant(kind, part, stage, spec))
         require(
             kind == "random" or all(world.layout is not None for one in seen for world in one),
             f"the {kind} needs the layout{' for its task' if kind == 'explorer' else ''}, and these scenario files "
@@ -110,18 +137,31 @@ def contestants(
     return found
 
 
+def _ours(worlds: Worlds) -> tuple[Any, TrainConfig, WorldSpec]:
+    """Worlds of our own for an agent without a run, shown as by default."""
+    return worlds, TrainConfig(), source_of(TrainConfig()).recall(worlds.extent, None)
+
+
+def _shared(one: Contestant) -> tuple[Any, TrainConfig, WorldSpec]:
+    """A run's worlds, for an agent without one; our own are shown to it as by default."""
+    return (one.worlds, one.stage, one.spec) if one.stage.env.id else _ours(one.worlds)
+
+
 def warnings(found: Sequence[Contestant]) -> list[str]:
-    """What somebody should know before they read the scores."""
+    """What a reader of the scores should know."""
     return [
         f"{one.name} was trained in arenas of {one.arena:g} map units and has a map of that size; these are up to "
         f"{one.worlds.extent:g}: it will not remember what lies beyond."
         for one in found
-        if one.config is not None and KINDS[one.config.agent.kind].has_map and one.worlds.extent > one.arena
+        if one.agent is not None
+        and not one.stage.env.id
+        and has_map(one.agent.memory)
+        and one.worlds.extent > one.arena
     ]
 
 
 def left_out(found: Sequence[Contestant], question: Question) -> list[str]:
-    """Which lesions somebody is played without, for its memory has no such part."""
+    """Lesions that are left out for an agent, because its memory has no such part."""
     return [
         f"{one.name} plays without a lesion of {', '.join(missing)}; its memory names "
         f"{', '.join(parts_of(one.agent.memory)) or 'nothing'}."
@@ -184,16 +224,23 @@ def groups(answers: Sequence[dict[str, Any]], *, same_decisions: bool = True) ->
     ]
 
 
-def write_into_runs(answer: dict[str, Any]) -> list[Path]:
-    """Each run's part of an answer, in a file of the run folder whose name stands for the question."""
+def write_results(found: Sequence[Contestant], answer: dict[str, Any]) -> list[Path]:
+    """Each agent's part of an answer, in a file whose name stands for the question.
+
+    A run's goes to its folder, an exported agent's to the folder that the command was given in.
+    """
     paths = []
-    for run in dict.fromkeys(one["run"] for one in answer["evaluations"] if one["run"] is not None):
-        parts = [one for one in answer["evaluations"] if one["run"] == run]
+    for source in dict.fromkeys(one.source for one in found if one.source is not None):
+        parts = [one for one in answer["evaluations"] if one["run"] == source.name]
         key = [answer["question"], parts[0]["scenarios"]]
         name = (
             f"{answer['question']['split']}-{parts[0]['trained_decisions']:012d}-{sha256(canonical(key))[:8]}"
         )
-        path = RunFolder(Path(run)).evaluation / f"{name}.json"
+        if source.is_run:
+            RunFolder(source.folder).make()
+            path = RunFolder(source.folder).evaluation / f"{name}.json"
+        else:
+            path = source.results / f"{source.stem}-{name}.json"
         write_whole(path, as_text({**answer, "evaluations": parts, "groups": []}))
         paths.append(path)
     return paths
@@ -209,32 +256,31 @@ def read_evaluation(path: Path) -> dict[str, Any]:
     return read_versioned(path, FORMAT, "an evaluation", EVALUATION)
 
 
-def _scripted(kind: str, env: DoomVectorEnv) -> Player:
+def _scripted(kind: str, env: Simulated) -> Player:
     """The player of a kind that has no network."""
     if kind == "explorer":
-        return ExplorerPlayer(env.num_envs, env.camera)
-    return ScriptedPlayer(scripted_agent("random" if kind == "random" else "planner"), env)
+        return ExplorerPlayer(env.num_envs, env.world_spec.camera)
+    actions = env.world_spec.num_actions
+    agent = scripted_agent("random" if kind == "random" else "planner", num_actions=actions)
+    return ScriptedPlayer(agent, env)
 
 
 def _play(one: Contestant, level: float, question: Question, bar: Bar) -> dict[str, list[EpisodeResult]]:
     """The episodes of "intact", and of each lesion."""
     title = _title(one, level, question)
-    settings = one.config.env if one.config is not None else EnvSettings()
-    env = DoomVectorEnv(
+    env = source_of(one.stage).open(
+        one.spec,
+        one.worlds,
         min(question.num_envs, len(one.worlds) * question.episodes_per_layout),
-        worlds=one.worlds,
-        rendering=settings.rendering,
-        frame_skip=settings.frame_skip,
-        ego_motion_noise=level,
-        watchdog=settings.watchdog,
         episodes_per_layout=question.episodes_per_layout,
-        copy=False,
+        noise=level,
     )
+    watcher = Recorder(env) if isinstance(env, DoomVectorEnv) else NOBODY
     try:
         if one.agent is None:
             with bar(title) as progress:
                 player = _scripted(one.kind, env)
-                found = play(env, player, seed=question.seed, progress=progress, watcher=Recorder(env))
+                found = play(env, player, seed=question.seed, progress=progress, watcher=watcher)
                 return {INTACT: found}
         with torch_threads(1):  # a pool of threads would fight the engines for the cores
             return play_lesions(
@@ -245,7 +291,7 @@ def _play(one: Contestant, level: float, question: Question, bar: Bar) -> dict[s
                 seed=question.seed,
                 deterministic=question.argmax,
                 bar=lambda name: bar(title if name == INTACT else f"{title} without {name}"),
-                watcher=Recorder(env),
+                watcher=watcher,
             )
     finally:
         env.close()
@@ -263,7 +309,7 @@ def _lesions(
 
 
 def _require_lesions(found: Sequence[Contestant], question: Question) -> None:
-    """Somebody must have each part that is to be lesioned, or it was misspelt."""
+    """At least one agent must have each part that is to be lesioned; otherwise the name is wrong."""
     require(bool(found) or not question.lesions, "lesions are of a run's memory; give a run folder.")
     for lesion in question.lesions:
         if not any(lesion in one.lesions(question) for one in found):
@@ -275,7 +321,7 @@ def _description(one: Contestant, level: float) -> dict[str, Any]:
     config = None if one.config is None else replace(one.config, seed=0).to_json()
     return {
         "agent": one.kind,
-        "run": None if one.run is None else str(one.run),
+        "run": None if one.source is None else one.source.name,
         "trained_decisions": one.decisions,
         "train_seed": None if one.config is None else one.config.seed,
         "noise": level,
@@ -284,6 +330,7 @@ def _description(one: Contestant, level: float) -> dict[str, Any]:
             "task": None if layout is None else layout.task,
             "size": None if layout is None else layout.size,
             "goals": None if layout is None else len(layout.goals),
+            **({"env": one.stage.env.id} if one.stage.env.id else {}),
             "layouts": len(one.worlds),
             "digest": sha256(canonical([world.id for world in one.worlds]))[:12],
         },
@@ -299,7 +346,3 @@ def _levels(one: Contestant, question: Question) -> tuple[float, ...]:
 
 def _title(one: Contestant, level: float, question: Question) -> str:
     return f"{one.name:8}" if len(_levels(one, question)) == 1 else f"{one.name:8} noise {level:g}"
-
-
-def _first(worlds: Worlds, count: int | None) -> Worlds:
-    return worlds if count is None else Worlds(worlds.worlds[:count])

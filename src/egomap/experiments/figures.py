@@ -14,7 +14,7 @@ import numpy as np
 from egomap.config import FRAME_SKIP
 from egomap.experiments.paper import SIZES
 from egomap.experiments.render import short
-from egomap.kinds import KINDS
+from egomap.kinds import colour_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +29,6 @@ _PAPER: dict[str, Any] = {
     "color": PAPER,
     "markerfacecolor": "none",
 }
-COLOURS = {kind.label: kind.colour for kind in KINDS.values()}
 
 
 def picture(data: dict[str, Any], kind: str) -> bytes:
@@ -147,7 +146,7 @@ def _curves(figure: Figure, data: dict[str, Any]) -> None:
         right.set_xlabel("hours of a run, with its evaluations", color=INK)
         if number == 0:
             learners = dict.fromkeys(row["agent"] for row in data["rows"] if row["curves"] is not None)
-            handles = [Line2D([], [], color=COLOURS.get(agent, INK), label=agent) for agent in learners]
+            handles = [Line2D([], [], color=colour_of(agent), label=agent) for agent in learners]
             left.legend(handles=handles, frameon=False, fontsize=7)
     end = short(data["paper_frames"] / FRAME_SKIP)
     uneven = any(len({len(curve) for curve in row["curves"]}) > 1 for row in data["rows"] if row["curves"])
@@ -168,7 +167,7 @@ def bands(curves: Sequence[Sequence[Sequence[float]]]) -> tuple[np.ndarray, int]
 
 
 def _band(ax: Axes, row: dict[str, Any], *, column: int, unit: float) -> None:
-    colour = COLOURS.get(row["agent"], INK)
+    colour = colour_of(row["agent"])
     training = [np.array(seed) for seed in row.get("training") or () if seed]
     if training:
         x = np.linspace(max(seed[0, column] for seed in training), min(seed[-1, column] for seed in training))

@@ -85,7 +85,7 @@ def _learned(rows: Rows) -> list[str]:
 
 
 def _limits(data: dict[str, Any]) -> list[str]:
-    """What nobody should read into the figures."""
+    """What must not be read into the figures."""
     learners = [row for row in data["rows"] if row["decisions"] is not None]
     if not learners:
         return ["Nobody is trained here: this shows nothing of memories."]

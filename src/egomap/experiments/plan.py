@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import tyro
 
 from egomap.config import (
     AgentKind,
@@ -22,20 +24,16 @@ from egomap.config import (
     require_within,
 )
 from egomap.experiments import paper
-from egomap.kinds import KINDS
+from egomap.kinds import CHOICES, file_name, kind_of
 from egomap.presets import ABLATIONS, preset
 from egomap.scenarios.layout import canonical, sha256
 
 TaskName = Literal["4-item", "6-item", "find-return", "labyrinth"]
 TASK_NAMES: tuple[TaskName, ...] = ("4-item", "6-item", "find-return", "labyrinth")
-AgentName = Literal["random", AgentKind, "planner"]
-AGENTS: dict[AgentName, str] = {
-    "random": "Random",
-    **{kind: row.label for kind, row in KINDS.items()},
-    "planner": "Planner",
-}
-"""Everybody that can have a row, with its label."""
-PAPER_AGENTS: tuple[AgentName, ...] = ("random", "gru", "neural-map", "egomap", "planner")
+AgentNames = Annotated[tuple[str, ...], tyro.conf.arg(metavar=f"random|{CHOICES}|planner ...")]
+SCRIPTED = {"random": "Random", "planner": "Planner"}
+"""Agents that learn nothing, with their labels."""
+PAPER_AGENTS: AgentNames = ("random", "gru", "neural-map", "egomap", "planner")
 """Those of the paper's main table."""
 MOST_EVALUATIONS = 10
 MOST_SEEDS = 1000
@@ -168,17 +166,18 @@ def settings_digest(name: str) -> str:
     return sha256(canonical(distinctive(preset(name))))[:12]
 
 
-def results(scale: Scale, tasks: Sequence[TaskName], agents: Sequence[AgentName]) -> list[Row]:
+def label_of(agent: str) -> str:
+    """The label of a row: of an agent that learns nothing, or of a memory."""
+    return SCRIPTED[agent] if agent in SCRIPTED else kind_of(agent).label
+
+
+def results(scale: Scale, tasks: Sequence[TaskName], agents: Sequence[str]) -> list[Row]:
     """The main table: agents on tasks."""
     rows = []
     for task in tasks:
         for agent in agents:
-            label = AGENTS[agent]
-            jobs = (
-                _scripted(scale, task, agent)
-                if agent == "random" or agent == "planner"
-                else _learners(scale, task, agent)
-            )
+            label = label_of(agent)
+            jobs = _scripted(scale, task, agent) if agent in SCRIPTED else _learners(scale, task, agent)
             values = paper.RESULTS.get((task, label), paper.NOTHING)
             rows.append(Row(task, label, jobs, values.train, values.test))
     return rows
@@ -236,7 +235,7 @@ def _learners(
 ) -> tuple[Job, ...]:
     base, scenario = preset(scale.preset), scale.scenario(task)
     changes = {} if settings is None else _changes(settings, MapSettings())
-    what = kind if variant == "EgoMap" else f"{kind}-{variant.lower().replace(' ', '-')}"
+    what = file_name(kind) if variant == "EgoMap" else f"{kind}-{variant.lower().replace(' ', '-')}"
     noisy = f"-noise{noise:g}" if noise else ""
     name = f"{scale.preset}-{what}-{_place(scale, task, scenario)}-b{scale.budget}{noisy}"
     config = replace(
@@ -248,6 +247,10 @@ def _learners(
         budget=scale.budget,
         evaluate_every=scale.spacing,
     )
+    if kind_of(kind).has_settings:
+        from egomap.memory.registry import complete  # only where it is needed, for it brings torch along
+
+        config = replace(config, agent=complete(config.agent))
     return tuple(
         Job(f"{name}-s{seed}", kind, scenario, seed, scale, replace(config, seed=seed).validate())
         for seed in scale.each_seed
@@ -263,7 +266,7 @@ def _place(scale: Scale, task: TaskName, scenario: ScenarioConfig) -> str:
 
 
 def train_command(job: Job) -> list[str]:
-    """The arguments of `egomap` that begin this run or go on with it."""
+    """The arguments of `egomap` that begin this run or resume it."""
     config, scenario = job.config, job.scenario
     assert config is not None
     base = preset(job.scale.preset)

@@ -22,7 +22,7 @@ EVALUATION: Shape = {
                 {
                     "layout_id": str,
                     "returns": [float],
-                    "success": [bool],
+                    "success": [(bool, None)],
                     "decisions_to_success": [(float, None)],
                     "share_of_optimum": ([float], None),
                 }

@@ -86,7 +86,7 @@ def _memory(config: AgentConfig) -> Memory:
 
 
 def require_lesions(jobs: Sequence[Job]) -> None:
-    """A ValueError unless somebody has each part that is to be lesioned, or it was misspelt."""
+    """Raise a ValueError unless at least one agent has each part that is to be lesioned."""
     learners = [job for job in jobs if job.config is not None]
     wanted = next(iter(jobs)).scale.lesions
     require(bool(learners) or not wanted, "lesions are of a memory, and nobody here has one.")

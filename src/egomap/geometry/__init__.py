@@ -11,7 +11,7 @@ from egomap.geometry.frames import (
     world_from_ego,
     wrap,
 )
-from egomap.geometry.splat import blend, image_from_rows, rows_from_image, splat_mean
+from egomap.geometry.splat import blend, image_from_rows, keep_max, rows_from_image, splat_max, splat_mean
 from egomap.geometry.warp import affine_from_motion, affine_from_pose, warp, warp_transposed
 
 __all__ = [
@@ -23,11 +23,13 @@ __all__ = [
     "ego_from_world",
     "image_from_rows",
     "invert",
+    "keep_max",
     "motion_between",
     "receptive_field_centres",
     "relative_pose",
     "rows_from_image",
     "sample_depth",
+    "splat_max",
     "splat_mean",
     "touching_pixels",
     "unproject",

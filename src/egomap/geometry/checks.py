@@ -50,7 +50,7 @@ def check_pose(pose: Tensor) -> None:
 def check_features(features: Tensor) -> None:
     """Raise a ValueError if features (..., C, Hf, Wf) are not all numbers.
 
-    Their sum tells at the speed of the memory, so that a step pays 2 microseconds; only if that is no number, which
+    Their sum tells at the speed of the memory, so that a step pays 2 microseconds; only if that is not finite, which
     may be an overflow, are all of them looked at. Does nothing while compiling, nor on a GPU, which would be waited
     for at every step: a training there notices at its loss.
     """

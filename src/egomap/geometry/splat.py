@@ -1,9 +1,10 @@
 """Writing: features into the cells where they were seen, and new cells into the old map.
 
-What comes in: feature vectors with the cell of each (from `camera` and `frames`). What goes out: the mean per
-cell with an explicit mask of the cells that were seen, and the map after the blend. Paper: section 3,
-"Inverse projective mapping" and equation 6. Maps are rows of cells (B, cells, C): a cell's vector is
-contiguous, as every access here wants. The whole of a rollout at once is in `egomap.memory.scan`.
+What comes in: feature vectors with the cell of each (from `camera` and `frames`). What goes out: the mean per cell
+with an explicit mask of the cells that were seen, and the map after the blend. Paper: section 3, "Inverse
+projective mapping" and equation 6. Beside them stands what others do: the largest per cell, kept. Maps are rows of
+cells (B, cells, C): a cell's vector is contiguous, as every access here wants. The whole of a rollout at once is in
+`egomap.memory.scan`.
 """
 
 from __future__ import annotations
@@ -72,6 +73,58 @@ def blend(
     old = known.to(map_prev.dtype) * alpha
     eta = torch.where(observed, old, 1.0)[..., None]
     return eta * map_prev + (1.0 - eta) * map_observed, known | observed
+
+
+def splat_max(features: Tensor, index: Tensor, inside: Tensor, num_cells: int) -> tuple[Tensor, Tensor]:
+    """The largest value of each channel among the features that fall into each cell; not in the paper.
+
+    Convention: as `splat_mean`.
+
+    Args:
+        features: (B, K, C) feature vectors.
+        index: (B, K) int64 cell of each feature.
+        inside: (B, K) bool, True where the feature is to be written.
+        num_cells: Cells of the map.
+
+    Returns:
+        map_observed (B, cells, C), 0 where nothing was seen, and observed (B, cells) bool.
+
+    Example:
+        >>> features = torch.tensor([[[1.0], [-3.0], [5.0]]])
+        >>> splat_max(features, torch.tensor([[0, 0, 1]]), torch.tensor([[True, True, False]]), 2)
+        (tensor([[[1.],
+                 [0.]]]), tensor([[ True, False]]))
+    """
+    require_shape("features", features, (None, None, None), leading=0)
+    batch, points, channels = features.shape
+    require_shape("index", index, (batch, points), leading=0)
+    require_shape("inside", inside, (batch, points), leading=0)
+    written = torch.where(inside[..., None], features, -torch.inf)
+    lowest = features.new_full((batch, num_cells, channels), -torch.inf)
+    largest = lowest.scatter_reduce(1, index[..., None].expand(-1, -1, channels), written, "amax")
+    observed = features.new_zeros(batch, num_cells).scatter_add_(1, index, inside.to(features.dtype)) > 0
+    return torch.where(observed[..., None], largest, 0.0), observed
+
+
+def keep_max(
+    map_prev: Tensor, known: Tensor, map_observed: Tensor, observed: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The map after an observation of which the larger of old and new is kept, channel by channel; not in the paper.
+
+    Args:
+        map_prev: (B, cells, C) old map.
+        known: (B, cells) bool, cells that the old map knows.
+        map_observed: (B, cells, C) new features, 0 where nothing was seen.
+        observed: (B, cells) bool, cells that were seen now.
+
+    Returns:
+        map_next (B, cells, C) and the cells that it knows (B, cells) bool.
+    """
+    require_shape("map_observed", map_observed, tuple(map_prev.shape), leading=0)
+    require_shape("known", known, tuple(map_prev.shape[:-1]), leading=0)
+    require_shape("observed", observed, tuple(map_prev.shape[:-1]), leading=0)
+    new = torch.where((known & observed)[..., None], torch.maximum(map_prev, map_observed), map_observed)
+    return torch.where(observed[..., None], new, map_prev), known | observed
 
 
 def image_from_rows(rows: Tensor) -> Tensor:

@@ -24,11 +24,13 @@ from egomap.inspector.probe import probe as run_probe
 from egomap.inspector.record import Stage, driver_of, mind_of
 from egomap.inspector.recording import Recording
 from egomap.inspector.rerun_file import find_rerun, write_rrd
-from egomap.inspector.subject import Subject, find_subject, untrained
+from egomap.inspector.subject import Subject, find_subject, require_ours, untrained
 from egomap.inspector.video import find_ffmpeg, write_video
 from egomap.rl.threads import torch_threads
 from egomap.training.files import write_whole
-from egomap.training.run import load_agent, open_run, worlds_of
+from egomap.training.names import find_source
+from egomap.training.run import worlds_of
+from egomap.training.trained import find_agent
 
 Bar = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 """A progress bar with a title."""
@@ -97,18 +99,20 @@ def record(options: InspectOptions, subject: Subject, bar: Bar) -> list[Recordin
 def probe(options: ProbeOptions, bar: Bar) -> tuple[ProbeResult, list[Path]]:
     """Probe a run's agent; the result, and the files that were written."""
     options.validate()
-    folder = options.out or options.run / "probe"
+    source = find_source(options.run)
+    folder = options.out or (source.folder / "probe" if source.is_run else Path(f"{source.stem}-probe"))
     files = [folder / name for name in ("probe.json", "probe.png", "probe.svg")]
     require(not folder.exists() or folder.is_dir(), f"{folder} is a file; give a folder.")
     if folder.exists():
         check_outputs(files, overwrite=options.overwrite)
-    agent, config, _ = load_agent(options.run, which=options.checkpoint)
-    _, _, extent = open_run(options.run)
+    found = find_agent(options.run, which=options.checkpoint)
+    config = found.config
+    require_ours(config, options.run)
     worlds = worlds_of(config, "test")
     with torch_threads(1), bar("layouts") as progress:
         result = run_probe(
-            agent,
-            untrained(config.agent, config.env, extent, options.seed),
+            found.agent,
+            untrained(config.agent, found.spec, options.seed),
             worlds,
             config.env,
             layouts=options.layouts,

@@ -15,13 +15,13 @@ import numpy as np
 
 from egomap.agents.agent import Agent
 from egomap.config import EnvSettings, require
-from egomap.envs.episodes import Episode, episode_seed
 from egomap.envs.vector import DoomVectorEnv
 from egomap.envs.worlds import World, Worlds
 from egomap.evaluation.lesions import Bar, Record, lesion_surgery, play_intact, replacements
 from egomap.evaluation.network import NetworkPlayer
 from egomap.inspector.recording import LesionTrack, Recording
 from egomap.memory.lesions import ALL, Replacement, lesioned_parts, parts_of
+from egomap.worlds.episodes import Episode, episode_seed
 
 EACH = "each"
 """Stands for every part of a memory by itself, and all of them at once."""
@@ -92,7 +92,7 @@ def with_lesions(
     """The recording with what each lesioned copy of the agent would have decided.
 
     Args:
-        recording: An episode with this agent's observations, whoever acted.
+        recording: An episode with this agent's observations; any agent may have acted.
         agent: Who is lesioned.
         lesions: Names of parts, several joined by "+", or "all".
         world: Where the episode was played.
@@ -112,8 +112,9 @@ def _watch(
     player.begin(0, world, Episode(layout, episode_seed(recording.seed, layout, 0)))
     alone = np.array([True])
     with surgery:
-        policies = [
-            player.policy({name: array[None] for name, array in recording.observation(t).items()}, alone)[0]
-            for t in range(len(recording))
-        ]
+        policies = []
+        for t in range(len(recording)):
+            observation = {name: array[None] for name, array in recording.observation(t).items()}
+            policies.append(player.policy(observation, alone)[0])
+            player.acted(recording.action[t : t + 1])
     return LesionTrack(lesion, replacements(agent.memory, lesion, by), np.stack(policies).astype(np.float32))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from egomap.agents.agent import Agent
+from egomap.agents.agent import Agent, AgentStep
 from egomap.inspector.recording import MapTrack, MindTrack, PlanesTrack, Recording, levels_of
 from egomap.memory.protocol import MemoryTrace
 from egomap.memory.shown import shown
@@ -41,6 +41,7 @@ class Mind:
         self._state = agent.initial_state(1)
         self._start = True
         self._visited = np.zeros(0, bool)
+        self._last: AgentStep | None = None
 
     def begin(self) -> None:
         """Forget everything."""
@@ -54,9 +55,9 @@ class Mind:
         tensors = {name: torch.from_numpy(array[None]) for name, array in observation.items()}
         start = torch.tensor([self._start])
         step = self._agent.step(tensors, self._state, start, deterministic=True, trace=trace)
-        self._state, self._start = step.state, False
+        self._state, self._start, self._last = step.state, False, step
         thought = Thought(
-            probabilities=step.logits.double().softmax(-1)[0].numpy(),
+            probabilities=self._agent.policy(step)[0].numpy(),
             value=float(step.value[0]),
             output=trace["output"][0].numpy().copy(),
             hidden=_row(trace, "hidden"),
@@ -69,10 +70,20 @@ class Mind:
         add = {"ego": _with_ego_map, "world": self._with_world_map}
         return add[found.frame](thought, trace)
 
+    @torch.no_grad()
+    def acted(self, action: int) -> None:
+        """Be told which action was taken after `see`, whoever chose it."""
+        assert self._last is not None, "see() comes first"
+        choice = self._agent.choice_of(self._last, torch.tensor([action]))
+        self._state = self._agent.commit(self._state, choice)
+
     def watch(self, recording: Recording) -> MindTrack:
-        """What it would have thought in an episode that somebody else played."""
+        """Its thoughts in an episode that another agent played."""
         self.begin()
-        thoughts = [self.see(recording.observation(t)) for t in range(len(recording))]
+        thoughts = []
+        for t in range(len(recording)):
+            thoughts.append(self.see(recording.observation(t)))
+            self.acted(int(recording.action[t]))
         return self.track(thoughts)
 
     def track(self, thoughts: list[Thought]) -> MindTrack:

@@ -11,19 +11,20 @@ from typing import Annotated, Literal
 
 import tyro
 
-from egomap.config import AgentKind, Task, require, require_seed
+from egomap.config import Task, require, require_seed
+from egomap.kinds import CHOICES, require_kind
 
-AgentName = Literal[AgentKind, "random", "planner"]
+AgentName = Annotated[str | None, tyro.conf.arg(metavar=f"{CHOICES}|random|planner")]
 
 
 @dataclass(frozen=True)
 class SubjectOptions:
-    """Whose memory is looked into, and where it plays."""
+    """The agent to inspect, and where it plays."""
 
     run: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="[RUN]")] = None
-    """Run folder with the trained agent."""
-    agent: AgentName | None = None
-    """Without RUN: an untrained agent of this kind, or one without a network (random, planner)."""
+    """Run folder with the trained agent, an exported agent, or the name of a released one (egomap agents)."""
+    agent: AgentName = None
+    """Without RUN: an untrained agent with this memory, or one without a network (random, planner)."""
     checkpoint: Literal["last", "best"] = "last"
     """Which checkpoint of RUN."""
     scenario: Task | None = None
@@ -42,6 +43,8 @@ class SubjectOptions:
     def validate(self) -> None:
         """Raise a ValueError that says which value is out of range."""
         require_seed(self.seed)
+        if self.agent not in (None, "random", "planner"):
+            require_kind(self.agent)
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class InspectOptions(SubjectOptions):
 
     What the memory changes: egomap inspect runs/a --layout 3 --lesion each
 
-    Map and place planes of an untrained agent: egomap inspect --agent egomap+ --driver planner
+    Map and place planes of an untrained agent: egomap inspect --agent egomap-places --driver planner
     """
 
     layout: tuple[int, ...] = (0,)
@@ -130,7 +133,7 @@ class ProbeOptions:
     """
 
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """Run folder with the trained agent."""
+    """Run folder with the trained agent, an exported agent, or the name of a released one (egomap agents)."""
     checkpoint: Literal["last", "best"] = "last"
     """Which checkpoint of RUN."""
     layouts: int = 32
@@ -140,7 +143,7 @@ class ProbeOptions:
     seed: int = 0
     """Of the episodes, the untrained weights and the choice of cells."""
     out: Path | None = None
-    """Folder for probe.json, probe.png and probe.svg (default: RUN/probe)."""
+    """Folder for probe.json, probe.png and probe.svg (default: RUN/probe; of an exported agent NAME-probe, here)."""
     overwrite: bool = False
     """Write over files that exist, without asking."""
 

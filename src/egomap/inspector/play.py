@@ -142,7 +142,7 @@ class Person:
 
 
 class LiveView:
-    """Shows an episode while it happens; the colours of the map are fitted anew each time it has doubled in age."""
+    """Shows an episode while it happens; the colours of the map are fitted again each time its length has doubled."""
 
     def __init__(self, window: Window, world: World, *, title: str, most: int) -> None:
         self._window, self._world, self._title, self._most = window, world, title, most

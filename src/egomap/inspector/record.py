@@ -14,20 +14,20 @@ import numpy as np
 from egomap.agents.agent import Agent
 from egomap.agents.scripted import ScriptedKind, scripted_agent
 from egomap.config import EnvSettings, require
-from egomap.envs.episodes import Episode, episode_seed
 from egomap.envs.simulator import Simulator, blank_observation
 from egomap.envs.worlds import World, Worlds
 from egomap.inspector.mind import Mind, Thought
 from egomap.inspector.recording import Outcome, Recording
+from egomap.worlds.episodes import Episode, episode_seed
 
 Observation = Mapping[str, np.ndarray]
 
 MOST_DECISIONS = 2100
-"""Somebody's own map may have no time limit; a recording has."""
+"""A foreign map may have no time limit; a recording has one."""
 
 
 class Driver(Protocol):
-    """Whoever chooses the actions."""
+    """Chooses the actions."""
 
     def begin(self, world: World, seed: int) -> None:
         """An episode begins."""
@@ -160,7 +160,7 @@ class Stage:
         Args:
             layout: Which world.
             driver: Who acts.
-            mind: Who is looked into, if anybody.
+            mind: The agent to inspect; None for none.
             seed: With the layout it fixes the episode.
             show: Called before each decision with (observation, true pose, thought, reward so far).
             progress: Called with (decisions, decisions at most).
@@ -190,6 +190,8 @@ class Stage:
             if action is None:
                 break
             tape.decide(observation, true_pose, thought, action)
+            if mind is not None:
+                mind.acted(action)
             observation, row = blank_observation()
             reward, terminated, truncated = simulator.step(action, row)
             require(not simulator.interrupted, "the engine died in mid-episode; please try again.")

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from egomap.config import ACTIONS as ACTIONS
 from egomap.config import FRAME_SKIP, Camera
 from egomap.scenarios.layout import Layout
 
@@ -20,8 +21,6 @@ Outcome = Literal["solved", "failed", "time is up", "stopped"]
 
 LEAST = float(np.finfo(np.float32).tiny)
 """The smallest probability by which is divided."""
-
-ACTIONS = ("turn left", "turn right", "forward", "forward left", "forward right")
 
 
 class MapTrack(NamedTuple):
@@ -142,7 +141,7 @@ class Recording:
     split: str
     seed: int
     layout: Layout | None
-    """None for somebody's own files, which come without one."""
+    """None for foreign files, which come without one."""
     arena: float
     """Side in map units of the square around the origin that holds the arena."""
     camera: Camera

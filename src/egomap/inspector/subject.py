@@ -1,4 +1,4 @@
-"""Whose memory is looked into: the agent, the worlds it plays and its name, from what a person asked for.
+"""The agent to inspect, the worlds that it plays and its name, from the options of a command.
 
 What comes in: `SubjectOptions`. What goes out: a `Subject`, or a ValueError of one sentence.
 """
@@ -10,14 +10,16 @@ from typing import NamedTuple
 
 import torch
 
-from egomap.agents.agent import Agent, build_agent
-from egomap.config import AgentConfig, EnvSettings, ScenarioConfig, require
-from egomap.envs.doom import find_worlds
-from egomap.envs.rendering import render_mode
+from egomap.agents.agent import Agent
+from egomap.agents.fitting import agent_for
+from egomap.config import AgentConfig, EnvSettings, ScenarioConfig, TrainConfig, require
+from egomap.envs.doom import doom_spec, find_worlds
 from egomap.envs.worlds import Worlds
 from egomap.inspector.options import SubjectOptions
 from egomap.memory.shown import shown
-from egomap.training.run import load_agent, worlds_of
+from egomap.training.run import worlds_of
+from egomap.training.trained import find_agent
+from egomap.worlds.api import WorldSpec
 
 
 class Subject(NamedTuple):
@@ -46,39 +48,50 @@ def find_subject(options: SubjectOptions, *, nobody: bool = False) -> Subject:
         return _of_run(options, options.run)
     require(
         options.agent is not None or nobody,
-        "give RUN, a run folder, or --agent for an agent without one (egomap, gru, ..., random, planner).",
+        "give RUN, a run folder or an agent's name, or --agent for one without (egomap, gru, ..., random, planner).",
     )
     worlds, settings = _worlds(options), EnvSettings()
     kind = options.agent
     if kind is None or kind == "random" or kind == "planner":
         return Subject(None, kind or "", kind, worlds, settings, {})
-    agent = untrained(AgentConfig(kind=kind), settings, worlds.extent, options.seed)
+    agent = untrained(AgentConfig(kind=kind), doom_spec(settings, worlds.extent), options.seed)
     return Subject(agent, f"{kind}, untrained", None, worlds, settings, dict(shown(agent.memory).words))
 
 
-def untrained(config: AgentConfig, settings: EnvSettings, extent: float, seed: int) -> Agent:
+def untrained(config: AgentConfig, spec: WorldSpec, seed: int) -> Agent:
     """A new agent with weights that depend on the seed alone."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return build_agent(config, render_mode(settings.rendering).observation_camera, extent).eval()
+        return agent_for(config, spec).eval()
 
 
 def _of_run(options: SubjectOptions, run: Path) -> Subject:
-    agent, config, checkpoint = load_agent(run, which=options.checkpoint)
+    found = find_agent(run, which=options.checkpoint)
+    agent, config = found.agent, found.config
+    require_ours(config, run)
     asked = (options.scenario, options.size, options.items, options.scenarios)
     worlds = _worlds(options, config.scenario) if any(asked) else worlds_of(config, options.split)
-    decisions = int(checkpoint.data["counters"]["decisions"])
+    source = found.source
     about = {
-        "run": run.resolve().name,
-        "checkpoint": f"{options.checkpoint}, after {decisions:,} decisions",
+        "run": source.folder.resolve().name if source.is_run else source.stem,
+        "checkpoint": f"{found.which}, after {found.decisions:,} decisions",
         "trained on": f"{config.scenario.task}, {config.scenario.size} × {config.scenario.size} cells",
         **shown(agent.memory).words,
         "rendering": config.env.rendering,
     }
     if config.env.ego_motion_noise:
         about["ego-motion noise"] = f"{config.env.ego_motion_noise:g}"
-    name = f"{config.agent.kind} after {decisions:,} decisions"
+    name = f"{config.agent.kind} after {found.decisions:,} decisions"
     return Subject(agent, name, None, worlds, config.env, about)
+
+
+def require_ours(config: TrainConfig, run: Path) -> None:
+    """Raise a ValueError if a run is of somebody's own simulator, which cannot be looked into yet."""
+    require(
+        not config.env.id,
+        f"{run} was trained in {config.env.id}; the inspector shows our mazes and .cfg files alone. Its scores: "
+        f"egomap evaluate {run}.",
+    )
 
 
 def _worlds(options: SubjectOptions, trained: ScenarioConfig | None = None) -> Worlds:

@@ -56,7 +56,7 @@ def offline(options: OfflineOptions, bar: Bar) -> Answer:
     ]
     for kind in options.agents:
         lines.append(_train(options, kind, train, held_out, bar))
-        _write(options, lines)  # after each memory: whoever stops the command keeps what is there
+        _write(options, lines)  # after each memory, so that stopping the command keeps the results so far
     return Answer(lines, len(set(episode.flat)), episode.size, list(options.out))
 
 

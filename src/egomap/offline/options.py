@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import tyro
 
 from egomap.config import (
     AgentConfig,
-    AgentKind,
     EnvSettings,
     ScenarioConfig,
     Task,
@@ -16,6 +17,7 @@ from egomap.config import (
     require_seed,
     require_within,
 )
+from egomap.kinds import CHOICES, require_kind
 from egomap.presets import FAST
 
 SEQUENCE = 64
@@ -81,8 +83,8 @@ class OfflineOptions:
     action, the direction of its way, the way home, and whether and where the next goal was seen.
     """
 
-    agents: tuple[AgentKind, ...] = ("none", "gru", "egomap")
-    """Memories to compare."""
+    agents: Annotated[tuple[str, ...], tyro.conf.arg(metavar=f"{CHOICES} ...")] = ("none", "gru", "egomap")
+    """Memories to compare, by name, or package.module:Class of your own."""
     scenario: Task = "find-return"
     """Family of tasks."""
     size: int | None = None
@@ -123,13 +125,15 @@ class OfflineOptions:
             scenario, split, -(-asked // each), self.num_envs, burst=self.burst, seed=self.seed
         ).validate()
 
-    def config(self, kind: AgentKind) -> AgentConfig:
+    def config(self, kind: str) -> AgentConfig:
         """The agent of one row."""
         return replace(self.agent, kind=kind)
 
     def validate(self) -> OfflineOptions:
         """Return self, or raise a ValueError that says which value is out of range."""
         require(bool(self.agents), "name one memory or more by --agents.")
+        for kind in self.agents:
+            require_kind(kind)
         require(len(set(self.agents)) == len(self.agents), "each memory is named once by --agents.")
         for name, value in (("decisions", self.decisions), ("held-out", self.held_out)):
             require_within(name, value, 1, MOST_DECISIONS)

@@ -116,7 +116,7 @@ class Writer:
         try:
             self._made.rename(self._folder)
         except OSError:
-            if not (self._folder / MANIFEST).exists():  # otherwise somebody else was faster
+            if not (self._folder / MANIFEST).exists():  # otherwise another process was faster
                 raise
         flush_folder(self._folder.parent)
 

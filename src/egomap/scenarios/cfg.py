@@ -1,4 +1,4 @@
-"""A reader for ViZDoom's .cfg files, as far as opening somebody's scenario needs it.
+"""A reader for ViZDoom's .cfg files, as far as opening a foreign scenario needs it.
 
 What comes in: the path of a .cfg. What goes out: the WAD, the map, the buttons and all settings as text, or a
 ValueError of one sentence. ViZDoom itself skips lines that it does not understand with a warning, so that a

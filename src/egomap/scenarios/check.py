@@ -1,6 +1,6 @@
 """Checks of scenario files by reading them, before an engine is allowed near them.
 
-What comes in: paths of WADs and .cfg files, ours or anybody's. What goes out: what is inside, or a ValueError
+What comes in: paths of WADs and .cfg files, ours or foreign. What goes out: what is inside, or a ValueError
 of one sentence that names the file. The engine answers a broken WAD by playing another map, a broken map by
 crashing Python, and a missing map by hanging; so everything those faults depend on is looked at here. Maps
 may be UDMF or the binary Doom and Hexen formats. Scripts are not checked, and nothing is repaired.

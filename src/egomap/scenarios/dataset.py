@@ -271,7 +271,7 @@ def _move_files(made: Path, out: Path) -> None:
 
 
 def _move_into_place(made: Path, out: Path, manifest: bytes) -> None:
-    """Rename `made` to `out`; if somebody else was faster, accept theirs if it is the same set."""
+    """Rename `made` to `out`; if another process was faster, accept its set if it is the same."""
     try:
         made.rename(out)
     except OSError:

@@ -4,7 +4,7 @@
 
 `keep_memory` tells the C library's allocator, and returns whether it could. By default glibc takes each large block
 as fresh pages from the system and returns them when it is freed. A training batch frees and asks again for hundreds
-of megabytes, and the system clears every page anew: about half of the time of an EgoMap batch. The arithmetic is
+of megabytes, and the system clears every page again: about half of the time of an EgoMap batch. The arithmetic is
 not touched. Call it before the first large tensor is made. It deliberately does nothing where it does not know the
 allocator (macOS, Windows, musl).
 """
@@ -15,11 +15,11 @@ import ctypes
 import math
 import os
 
-from egomap.config import LearnerSettings, require
+from egomap.config import OBSERVATION_HEIGHT, OBSERVATION_WIDTH, LearnerSettings, require
 from egomap.memory.protocol import Memory
 
-OBSERVATION_BYTES = 64 * 112 * (3 + 4)
-"""Of one decision: colours as bytes, depth as floats."""
+PIXEL_BYTES = 3 + 4
+"""Colours as bytes, depth as a float."""
 
 # The numbers of <malloc.h>, with which mallopt names its settings.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4
@@ -50,11 +50,19 @@ def keep_memory() -> bool:
     return all(done)
 
 
-def require_memory(learner: LearnerSettings, memory: Memory) -> None:
-    """Raise a ValueError if rollouts, and the states of the memory that one pass over them keeps, cannot fit."""
+def require_memory(
+    learner: LearnerSettings, memory: Memory, *, pixels: int = OBSERVATION_HEIGHT * OBSERVATION_WIDTH
+) -> None:
+    """Raise a ValueError if rollouts, and the states of the memory that one pass over them keeps, cannot fit.
+
+    Args:
+        learner: For the sizes of a rollout.
+        memory: For the size of a state.
+        pixels: Of one observation.
+    """
     decisions = learner.rollout_steps * learner.num_envs
     state = sum(math.prod(spec.shape) * spec.dtype.itemsize for spec in memory.state_spec)
-    needed = decisions * (OBSERVATION_BYTES + state // learner.minibatches)
+    needed = decisions * (PIXEL_BYTES * pixels + state // learner.minibatches)
     there = _physical_memory()
     require(
         needed <= there,

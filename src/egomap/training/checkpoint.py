@@ -1,4 +1,4 @@
-"""Checkpoints: one safetensors file each, with everything a run needs to go on; no pickle.
+"""Checkpoints: one safetensors file each, with everything a run needs to resume; no pickle.
 
 What comes in: tensors by name (weights, optimiser, random states) and plain data (counters, the config). What goes
 out: a file `step-<decisions>.safetensors`, written whole or not at all. Its header carries the plain data as JSON
@@ -56,15 +56,15 @@ def digest(tensors: Tensors, data: dict[str, Any]) -> str:
     return total.hexdigest()
 
 
-def save_checkpoint(path: Path, tensors: Tensors, data: dict[str, Any]) -> None:
-    """Write a checkpoint."""
+def save_checkpoint(path: Path, tensors: Tensors, data: dict[str, Any], *, format: str = FORMAT) -> None:
+    """Write a checkpoint, or another file of tensors and plain data, which `format` then names."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    header = {"format": FORMAT, "data": json.dumps(data, sort_keys=True), "digest": digest(plain, data)}
+    header = {"format": format, "data": json.dumps(data, sort_keys=True), "digest": digest(plain, data)}
     write_whole(path, save(plain, metadata=header))
 
 
-def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint back.
+def load_checkpoint(path: Path, *, format: str = FORMAT, what: str = "checkpoint") -> Checkpoint:
+    """Read a checkpoint back, or another file of this kind, of which `what` is the word in a refusal.
 
     Raises:
         ValueError: It is not one of ours, of another version, truncated or changed; the sentence says which.
@@ -73,18 +73,18 @@ def load_checkpoint(path: Path) -> Checkpoint:
         require_plain(path, LARGEST)
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
-            if header.get("format") != FORMAT:
+            if header.get("format") != format:
                 found = header.get("format", "no format")
                 raise ValueError(
-                    f"{path} is no checkpoint of this version: it says {found!r:.80}, not {FORMAT!r}."
+                    f"{path} is no {what} of this version: it says {found!r:.80}, not {format!r}."
                 )
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         data = json.loads(header["data"])
         whole = isinstance(data, dict) and digest(tensors, data) == header.get("digest")
     except (SafetensorError, KeyError, json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"{path} is truncated or no checkpoint: {error}") from error
+        raise ValueError(f"{path} is truncated or no {what}: {error}") from error
     except FileNotFoundError as error:
-        raise ValueError(f"there is no checkpoint {path}.") from error
+        raise ValueError(f"there is no {what} {path}.") from error
     if not whole:
         raise ValueError(f"{path} was changed after it was written: its digest does not match.")
     return Checkpoint(tensors, data)
@@ -93,7 +93,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
 def require_run(found: Checkpoint, config: TrainConfig, extent: float, where: Path) -> None:
     """Raise a ValueError unless a checkpoint is of the run with these settings, in arenas of this side.
 
-    The budget alone may have been changed since: a run may go on for longer. Checkpoints of the first release do not
+    The budget alone may have been changed since: a run may be extended. Checkpoints of the first release do not
     tell their arena.
     """
     try:
@@ -121,7 +121,7 @@ def _differences(own: dict[str, Any], told: dict[str, Any], group: str = "") -> 
 
 
 def require_resumable(found: Checkpoint, where: Path) -> None:
-    """Raise a ValueError unless a checkpoint has what a training goes on from, besides weights and optimiser."""
+    """Raise a ValueError unless a checkpoint has what a run resumes from, besides weights and optimiser."""
     tensors, ranks = found.tensors, len(found.tensors.get("positions", ()))
     state = torch.get_rng_state().numel()
     expected: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {
@@ -245,3 +245,16 @@ def load_module(module: nn.Module, tensors: Tensors, where: Path) -> None:
         not broken, f"{where} holds weights that are no numbers (NaN or infinite): {', '.join(broken[:3])}."
     )
     module.load_state_dict(weights)
+
+
+def require_last(found: Checkpoint, config: TrainConfig, extent: float, folder: Path) -> None:
+    """Raise a ValueError unless the last checkpoint of a folder is one that this run can resume from."""
+    there = checkpoints(folder)
+    before = f"; the one before it is {there[1].name}" if len(there) > 1 else ""
+    try:
+        require_run(found, config, extent, there[0])
+        require_resumable(found, there[0])
+    except ValueError as error:
+        raise ValueError(
+            f"{error} The last checkpoint in {folder} is of another run, or none to go on from; move it away{before}."
+        ) from error

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 
 import torch
 from rich.console import Console, Group
@@ -18,17 +21,21 @@ from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from egomap.agents.agent import build_agent
-from egomap.config import TrainConfig, require
-from egomap.envs.guard import MAX_ENGINES
+from egomap.config import TrainConfig
+from egomap.rl.bonuses import bonuses_of
+from egomap.rl.terms import terms_of
 from egomap.training.allocator import require_memory
-from egomap.training.checkpoint import Checkpoint, checkpoints, latest
+from egomap.training.checkpoint import Checkpoint, checkpoints, latest, require_last
 from egomap.training.distributed import Ranks, join_ranks
 from egomap.training.files import folder_lock
-from egomap.training.run import CONFIG, RunFolder, begin_run, observation_camera, open_run, worlds_of
+from egomap.training.initial import extend, keep_weights, rate_at, require_fit, told
+from egomap.training.run import CONFIG, RunFolder, begin_run, new_agent, open_run
 from egomap.training.signals import on_first_signal
+from egomap.training.sources import source_of
 from egomap.training.teachers import require_rules, teacher_kind
+from egomap.training.trained import Trained
 from egomap.training.trainer import Counters, Progress, Trainer
+from egomap.worlds.api import WorldSpec
 
 LINE_EVERY = 15.0
 """Seconds between lines where there is no terminal to draw on."""
@@ -36,29 +43,102 @@ LOCK_PATIENCE = 120.0
 """Seconds: a file server gives the lock of a box that died back only after a while."""
 
 
-def train(config: TrainConfig | None, path: Path, *, resume: bool = False) -> Counters:
+Callback = Callable[[Progress], object]
+"""Called after each update of rank 0; False asks the training to stop, as Ctrl-C does."""
+
+
+def train(
+    config: TrainConfig | None,
+    path: Path,
+    *,
+    resume: bool = False,
+    budget: int | None = None,
+    init: Trained | None = None,
+    callback: Callback | None = None,
+    quiet: bool = False,
+) -> Counters:
     """Run to the end of the budget, or to the first Ctrl-C; return where the run stands.
 
     Args:
         config: What to train; None takes the run folder's own (to resume).
         path: The run folder.
-        resume: Go on from the last checkpoint. Under torchrun a restarted group does so by itself.
+        resume: Resume from the last checkpoint. Under torchrun a restarted group does so automatically.
+        budget: Decisions in all, for a run that is resumed: as many as it had, or more.
+        init: Begin with the weights of this agent.
+        callback: Called after each update.
+        quiet: Show nothing.
 
     Raises:
-        ValueError: A bad config, a folder that cannot be used, or no good checkpoint to go on from.
+        ValueError: A bad config, a folder that cannot be used, or no intact checkpoint to resume from.
     """
+    if config is not None and init is not None:
+        config = replace(config, init=told(init))
     with join_ranks() as ranks:
-        run, config, extent, checkpoint = _open(config, path, resume=resume, ranks=ranks)
+        run, config, extent, checkpoint = _open(config, path, resume=resume, ranks=ranks, init=init)
         lock = folder_lock(path, "another `egomap train`", patience=LOCK_PATIENCE if ranks.restarts else 0.0)
-        with lock if ranks.first else nullcontext(), _display(config, path, ranks) as show:
-            trainer = Trainer(
-                config, run, extent=extent, ranks=ranks, checkpoint=checkpoint, on_progress=show
+        with lock if ranks.first else nullcontext():
+            run.make()
+            config, finished = _budgeted(run, config, extent, checkpoint, budget, ranks)
+            if finished is not None:
+                return finished
+            with _display(config, path, ranks) if not quiet else nullcontext() as show:
+                tell = _Teller(show, callback)
+                trainer = Trainer(
+                    config, run, extent=extent, ranks=ranks, checkpoint=checkpoint, on_progress=tell
+                )
+                tell.stop = trainer.stop
+                try:
+                    with on_first_signal(lambda: _stop(trainer)):
+                        return trainer.train()
+                finally:
+                    trainer.close()
+
+
+def _budgeted(
+    run: RunFolder,
+    config: TrainConfig,
+    extent: float,
+    checkpoint: Checkpoint | None,
+    budget: int | None,
+    ranks: Ranks,
+) -> tuple[TrainConfig, Counters | None]:
+    """The config with its new budget, if it gets one; and where the run stands, if there is nothing left to do."""
+    counters = Counters()
+    if checkpoint is not None:
+        require_last(checkpoint, config, extent, run.checkpoints)
+        counters = Counters.from_json(checkpoint.data["counters"])
+    spent, before = counters.decisions, config.budget
+    if budget is not None and budget != before:
+        config = extend(run, config, budget, spent) if ranks.first else replace(config, budget=budget)
+        if ranks.first:
+            print(
+                f"The budget of {run.path} is now {budget:,} decisions; it was {before:,}, and {spent:,} are spent. "
+                "Whatever falls over the budget falls over the new one: the learning rate goes on at "
+                f"{rate_at(config, spent):.2g}, where it was {rate_at(replace(config, budget=before), spent):.2g}."
             )
-            try:
-                with on_first_signal(lambda: _stop(trainer)):
-                    return trainer.train()
-            finally:
-                trainer.close()
+    if checkpoint is None or spent < config.budget:
+        return config, None
+    if ranks.first:
+        print(
+            f"{run.path} is finished: {spent:,} of {config.budget:,} decisions. To extend it: egomap train "
+            f"--run {quote(str(run.path))} --resume --budget {2 * config.budget}"
+        )
+    return config, counters
+
+
+class _Teller:
+    """Shows progress and calls back; a callback's False stops the training."""
+
+    def __init__(self, show: Callable[[Progress], object] | None, callback: Callback | None) -> None:
+        self._show, self._callback = show, callback
+        self.stop: Callable[[], None] = lambda: None
+
+    def __call__(self, progress: Progress) -> None:
+        """After an update."""
+        if self._show is not None:
+            self._show(progress)
+        if self._callback is not None and self._callback(progress) is False:
+            self.stop()
 
 
 def _stop(trainer: Trainer) -> None:
@@ -67,44 +147,44 @@ def _stop(trainer: Trainer) -> None:
 
 
 def _open(
-    config: TrainConfig | None, path: Path, *, resume: bool, ranks: Ranks
+    config: TrainConfig | None, path: Path, *, resume: bool, ranks: Ranks, init: Trained | None
 ) -> tuple[RunFolder, TrainConfig, float, Checkpoint | None]:
-    """The run folder to work in: rank 0 decides whether the run goes on or begins, and makes it; then all read it."""
+    """The run folder to use: rank 0 decides whether the run is resumed or begins, and makes it; then all read it."""
     restarted = ranks.any(ranks.restarts > 0)
     if ranks.any(ranks.first and (resume or (restarted and (path / CONFIG).exists()))):
         run, own, extent = open_run(path)
         if config is not None and config != own:
             raise ValueError(f"{path} holds a run with another config; give another folder.")
-        # A run that was killed before its first checkpoint begins anew.
+        # A run that was killed before its first checkpoint begins again.
         found = latest(run.checkpoints)[1] if checkpoints(run.checkpoints) else None
         return run, own, extent, found
     if config is None:
         raise ValueError(f"there is nothing to go on with in {path}: give --resume or a preset.")
     if ranks.first:
-        begin_run(path, config.validate(), _check(config))
+        spec = _check(config.validate(), init)
+        run = begin_run(path, config, spec.extent, spec if config.env.id else None)
+        if init is not None:
+            keep_weights(run, init)
     ranks.wait_for_first()  # it may have mazes to make
     run, own, extent = open_run(path)
     return run, own, extent, None
 
 
-def _check(config: TrainConfig) -> float:
-    """Whether a run with this config can begin and end; the side of a square that holds every arena of it.
-
-    All stages of a curriculum are looked at, and the held-out split, which would be missed hours later.
-    """
-    camera = observation_camera(config)
-    envs = config.learner.num_envs
-    require(envs <= MAX_ENGINES, f"num-envs must be at most {MAX_ENGINES}; got {envs}.")
-    worlds_of(config, "test")
-    stages = [worlds_of(config, "train", size=size) for size in config.curriculum or (None,)]
-    extent = max(worlds.extent for worlds in stages)
+def _check(config: TrainConfig, init: Trained | None = None) -> WorldSpec:
+    """What the agent must know of its world, if a run with this config can begin and end."""
+    source = source_of(config)
+    spec = source.examine()
     if teacher_kind(config) != "none":
-        for worlds in stages:
-            require_rules(worlds)
+        for size in config.curriculum or (None,):
+            require_rules(source.worlds("train", size=size))
     with torch.random.fork_rng():
-        agent = build_agent(config.agent, camera, extent)
-    require_memory(config.learner, agent.memory)
-    return extent
+        agent = new_agent(config, spec)
+    terms_of(config.learner)
+    bonuses_of(config.learner)
+    if init is not None:
+        require_fit(agent, config, init)
+    require_memory(config.learner, agent.memory, pixels=spec.camera.height * spec.camera.width)
+    return spec
 
 
 @contextmanager
@@ -144,22 +224,24 @@ def _line_printer(console: Console):  # type: ignore[no-untyped-def]
 def _recent(row: dict[str, float]) -> str:
     if "mean_return" not in row:
         return "too few episodes have ended"
-    return f"latest episodes: return {row['mean_return']:.3f}, success {row['success']:.0%}"
+    solved = f", success {row['success']:.0%}" if "success" in row else ""
+    return f"latest episodes: return {row['mean_return']:.3f}{solved}"
 
 
 def _panel(config: TrainConfig, path: Path, progress: Progress) -> Panel:
     row = progress.row
+    place = config.env.id or f"maze size {int(row['maze_size'])}"
     lines = [
         f"{progress.decisions:,} decisions = {int(row['frames']):,} frames, "
         f"{row['decisions_per_second']:,.0f} decisions/s",
         _recent(row),
         f"entropy {row['entropy']:.2f}, value explains {row['explained_variance']:.0%}, "
         f"gradient {row['gradient_norm']:.2f}",
-        f"maze size {int(row['maze_size'])}, engines restarted {int(row['engine_restarts'])}",
+        f"{place}, engines restarted {int(row['engine_restarts'])}",
         f"{_clock(row['seconds'])} gone, {_clock(progress.seconds_left)} left. Ctrl-C stops and saves.",
     ]
     bar = ProgressBar(total=progress.budget, completed=progress.decisions)
-    title = f"{config.agent.kind} on {config.scenario.task}, seed {config.seed}: {path}"
+    title = f"{config.agent.kind} on {config.env.id or config.scenario.task}, seed {config.seed}: {path}"
     return Panel(Group(Text("\n".join(lines)), bar), title=title)
 
 

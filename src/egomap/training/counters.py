@@ -30,8 +30,8 @@ class Counters:
     best_return: float = -math.inf
     evaluated_at: int = 0
     saved_at: int = 0
-    recent: deque[tuple[float, bool, int]] = field(default_factory=lambda: deque(maxlen=WINDOW))
-    """Return, success and decisions of the latest episodes (of rank 0's share of them)."""
+    recent: deque[tuple[float, bool | None, int]] = field(default_factory=lambda: deque(maxlen=WINDOW))
+    """Return, success (None where the simulator does not say) and decisions of the latest episodes (of rank 0's)."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -62,7 +62,7 @@ class Counters:
         return Counters(
             **values,
             best_return=-math.inf if best is None else best,
-            recent=deque(((float(a), bool(b), int(c)) for a, b, c in recent), maxlen=WINDOW),
+            recent=deque(((float(a), b, int(c)) for a, b, c in recent), maxlen=WINDOW),
         )
 
 
@@ -74,4 +74,5 @@ def _is_episode(entry: object) -> bool:
     if not (isinstance(entry, list) and len(entry) == 3):
         return False
     score, success, decisions = entry
-    return _is_number(score) and type(success) is bool and type(decisions) is int
+    told = success is None or type(success) is bool
+    return _is_number(score) and told and type(decisions) is int

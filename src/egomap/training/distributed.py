@@ -2,7 +2,7 @@
 
 What comes in: the environment variables that torchrun sets. What goes out: who this process is, and a few collective
 calls that are no-ops for a single process. A rank or node that dies makes torchrun start all of them again
-(`--max-restarts`), and they go on from the last checkpoint.
+(`--max-restarts`), and they resume from the last checkpoint.
 
 Gradients are averaged as one flat tensor after the backward pass, not by DistributedDataParallel. The agents are
 small (1.2 MB), so there is nothing to gain from sending parts of it early; and at the end of a process the wrapper's
@@ -33,7 +33,7 @@ from egomap.config import require
 from egomap.envs.pool import core_shares
 
 TIMEOUT = timedelta(seconds=300)
-"""How long a rank waits for another before it gives up and lets torchrun start anew."""
+"""How long a rank waits for another before it gives up and lets torchrun restart the group."""
 PATIENCE = timedelta(days=1)
 """The same while rank 0 works alone. If it dies, its connections break at once."""
 
@@ -60,7 +60,7 @@ class Ranks(NamedTuple):
     rank: int = 0
     world_size: int = 1
     restarts: int = 0
-    """How often torchrun has started the ranks of this box anew after a failure. Another box may count otherwise: it
+    """How often torchrun has restarted the ranks of this machine. Another machine may have another count: it
     may have failed when this one did not, or have come later."""
 
     @property
@@ -215,6 +215,6 @@ def join_ranks() -> Iterator[Ranks]:
     )
     try:
         yield ranks
-        ranks.barrier()  # nobody leaves while another still needs the connections
+        ranks.barrier()  # no rank leaves while another still needs the connections
     finally:
         dist.destroy_process_group()

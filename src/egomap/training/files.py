@@ -22,7 +22,7 @@ def write_whole(path: Path, data: bytes | str) -> None:
     """Put `data` at `path`; a kill or a full disk at any moment leaves what was there before."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with naming(path):
-        scratch.unlink(missing_ok=True)  # a link that somebody put there is not followed
+        scratch.unlink(missing_ok=True)  # an existing link is not followed
         try:
             with open(scratch, "xb") as file:
                 file.write(data.encode() if isinstance(data, str) else data)
@@ -73,7 +73,7 @@ def folder_lock(folder: Path, who: str, *, patience: float = 0.0) -> Iterator[No
 
 
 def _open_lock(path: Path) -> BinaryIO:
-    """The file that is locked; nothing is written to it, and a link is not followed to somebody else's file."""
+    """The file that is locked; nothing is written to it, and a link is not followed."""
     try:
         return open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "rb")
     except OSError as error:

@@ -181,7 +181,7 @@ def _row(line: str, columns: list[str]) -> dict[str, str] | None:
 
 
 def _rescue(path: Path) -> list[dict[str, str]]:
-    """The rows to go on with. The metrics are only a log: what is damaged is set aside and does not hold a run up."""
+    """The rows to resume with. The metrics are only a log: damaged ones are set aside and do not stop a run."""
     try:
         rows, damaged = _read(path)
         if not damaged:

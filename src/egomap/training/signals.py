@@ -23,7 +23,7 @@ def on_first_signal(stop: Callable[[], None], signals: Sequence[signal.Signals] 
 
     Only SIGHUP is, from then on: a lost connection may send it twice, from the terminal and from the shell, and the
     second may come when all is done. One that is ignored already, as under nohup, stays ignored. Outside of the main
-    thread somebody else minds the signals.
+    thread, signals are handled elsewhere.
     """
     before: dict[signal.Signals, Any] = {}
 

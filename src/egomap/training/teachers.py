@@ -7,6 +7,7 @@ takes the rules alone, as the Explorer's player does; no layout reaches the teac
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,7 @@ class ExplorerTeacher:
         return self._player.act(dict(observation), asked)
 
 
-TEACHERS: dict[TeacherKind, Callable[[DoomVectorEnv], Teacher | None]] = {
+TEACHERS: dict[TeacherKind, Callable[[Any], Teacher | None]] = {
     "none": lambda env: None,
     "explorer": ExplorerTeacher,
 }

@@ -1,8 +1,8 @@
 """The training loop: collect, learn, log, evaluate, save; until the budget is spent.
 
-What comes in: a config and a run folder, new or to go on with. What goes out: the folder's metrics, checkpoints and
+What comes in: a config and a run folder, new or to resume. What goes out: the folder's metrics, checkpoints and
 evaluations. The trainer never looks into a memory's state and knows no agent by name. It may be killed at any
-moment: what was saved last is whole, and `resume` goes on from there.
+moment: what was saved last is intact, and `resume` continues from there.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from egomap.agents.agent import build_agent
 from egomap.config import TeacherKind, TrainConfig
-from egomap.envs.vector import DoomVectorEnv
-from egomap.envs.worlds import Worlds
 from egomap.evaluation.network import NetworkPlayer
 from egomap.evaluation.runner import EpisodeResult, play
 from egomap.evaluation.tables import summary
+from egomap.rl.auxiliary import Targets
 from egomap.rl.bonuses import Bonuses
 from egomap.rl.collect import Collector, EndedEpisode
 from egomap.rl.returns import RunningScale
@@ -39,22 +37,24 @@ from egomap.training.checkpoint import (
     module_tensors,
     optimizer_tensors,
     prune,
-    require_resumable,
-    require_run,
+    require_last,
     save_checkpoint,
 )
 from egomap.training.counters import WINDOW, Counters
 from egomap.training.distributed import Ranks
 from egomap.training.files import write_whole
+from egomap.training.initial import take_weights
 from egomap.training.metrics import Metrics
-from egomap.training.run import RunFolder, observation_camera, worlds_of
+from egomap.training.run import RunFolder, new_agent, run_spec
+from egomap.training.sources import source_of
 from egomap.training.teachers import TEACHERS, teacher_kind
+from egomap.worlds.api import Simulated
 
 EVALUATION_ENVS = 16
 
 
 class Progress(NamedTuple):
-    """What is shown while a run goes on."""
+    """What is shown during a run."""
 
     decisions: int
     budget: int
@@ -83,21 +83,25 @@ class Trainer:
         self.counters = Counters()
         self._stop = False
         torch.manual_seed(config.seed)
-        self.agent = build_agent(config.agent, observation_camera(config), extent)
+        self._source, self._spec = source_of(config), run_spec(run.path)
+        self.agent = new_agent(config, self._spec)
         self._optimizer = make_optimizer(self.agent, config.learner)
         self._groups = self.agent.parameter_groups()
         self._scale = RunningScale()
         self._bonuses = Bonuses(config.learner)
+        self._targets = Targets(config.learner)
         self._shuffle = torch.Generator()
         torch.manual_seed(self._rank_seed())
         self._shuffle.manual_seed(self._rank_seed())
         position = 0
         if checkpoint is not None:
             position = self._restore(checkpoint)
+        elif config.init is not None:
+            take_weights(run, self.agent)
         self.ranks.share_weights(self.agent)
         self._threads = torch.get_num_threads()
         self._learners = GradientThreads(self._threads)
-        self._test_env: DoomVectorEnv | None = None
+        self._test_env: Simulated | None = None
         self._env = self._open("train")
         self._collector = self._new_collector(position)
         self._metrics = Metrics(run.path, keep_updates=self.counters.update) if self.ranks.first else None
@@ -106,7 +110,7 @@ class Trainer:
     # -- the loop -------------------------------------------------------------------------------------------
 
     def train(self) -> Counters:
-        """Go on until the budget is spent or `stop` was called; then save, and evaluate if the budget is spent.
+        """Train until the budget is spent or `stop` was called; then save, and evaluate if the budget is spent.
 
         Raises:
             Diverged: The loss is no number any more; the last checkpoint is as it was.
@@ -159,6 +163,7 @@ class Trainer:
         lesson = self._lesson(spent)
         ended = self._collector.collect(lesson)
         bonuses = self._bonuses.pay(self._collector.rollout, spent)
+        self._targets.fill(self._collector.rollout)
         collected = time.perf_counter()
         rate = learner.learning_rate
         if learner.learning_rate_decay == "linear":
@@ -202,7 +207,7 @@ class Trainer:
             "collect_seconds": collected - begin,
             "update_seconds": learned - collected,
             "engine_restarts": counters.engine_restarts + self._env.engine_restarts,
-            "maze_size": self._size or config.scenario.size,
+            "maze_size": 0 if config.env.id else self._size or config.scenario.size,
         }
 
     def _lesson(self, spent: float) -> Lesson:
@@ -220,12 +225,11 @@ class Trainer:
         # fall to the truth. So nothing is told before as many have ended as there are environments.
         if len(self.counters.recent) < min(WINDOW, self.config.learner.num_envs):
             return {}
-        rewards, successes, decisions = np.array(self.counters.recent, np.float64).T
-        return {
-            "mean_return": float(rewards.mean()),
-            "success": float(successes.mean()),
-            "mean_decisions": float(decisions.mean()),
-        }
+        rewards, successes, decisions = zip(*self.counters.recent, strict=True)
+        found = {"mean_return": float(np.mean(rewards)), "mean_decisions": float(np.mean(decisions))}
+        if None not in successes:
+            found["success"] = float(np.mean(successes))
+        return found
 
     def _tell(self, row: dict[str, float]) -> None:
         if self._on_progress is not None:
@@ -241,26 +245,17 @@ class Trainer:
         stages = self.config.curriculum
         return stages[min(self.counters.stage, len(stages) - 1)] if stages else None
 
-    def _worlds(self, split: str) -> Worlds:
+    def _open(self, split: str) -> Simulated:
+        episodes, size = self.config.evaluation_episodes, self._size
+        if split == "test":
+            worlds = self._source.worlds(split)
+            envs = min(EVALUATION_ENVS, len(worlds) * episodes)
+            return self._source.open(self._spec, worlds, envs, episodes_per_layout=episodes)
         if self.ranks.first:
-            worlds_of(self.config, split, size=self._size)  # made once, by one
+            self._source.worlds(split, size=size)  # made once, by one
         self.ranks.barrier()
-        return worlds_of(self.config, split, size=self._size)
-
-    def _open(self, split: str) -> DoomVectorEnv:
-        settings, training = self.config.env, split == "train"
-        worlds = self._worlds(split) if training else worlds_of(self.config, split)
-        episodes = self.config.evaluation_episodes
-        return DoomVectorEnv(
-            self.config.learner.num_envs if training else min(EVALUATION_ENVS, len(worlds) * episodes),
-            worlds=worlds,
-            rendering=settings.rendering,
-            frame_skip=settings.frame_skip,
-            ego_motion_noise=settings.ego_motion_noise,
-            watchdog=settings.watchdog,
-            episodes_per_layout=None if training else episodes,
-            copy=False,
-        )
+        worlds = self._source.worlds(split, size=size)
+        return self._source.open(self._spec, worlds, self.config.learner.num_envs)
 
     def _new_collector(self, position: int) -> Collector:
         return Collector(
@@ -325,10 +320,11 @@ class Trainer:
         if scores["mean_return"] > counters.best_return:
             counters.best_return = scores["mean_return"]
             save_checkpoint(self.run.checkpoints / BEST, *self._snapshot())
-        return {"test_return": scores["mean_return"], "test_success": scores["success"]}
+        told = {} if scores["success"] is None else {"test_success": scores["success"]}
+        return {"test_return": scores["mean_return"], **told}
 
     def _save(self) -> None:
-        self._collector.require_numbers()  # what is saved must be able to go on
+        self._collector.require_numbers()  # a saved run must be able to resume
         self.counters.saved_at = self.counters.decisions
         tensors, data = self._snapshot()
         self.ranks.require_together(self.agent)
@@ -353,18 +349,10 @@ class Trainer:
         return tensors, {"counters": counters, "config": self.config.to_json(), "extent": self._extent}
 
     def _restore(self, checkpoint: Checkpoint) -> int:
-        """Take everything back; return the position in the stream of episodes to go on from."""
+        """Restore everything; return the position in the sequence of episodes to continue from."""
         tensors, data = checkpoint
         there = checkpoints(self.run.checkpoints)
-        before = f"; the one before it is {there[1].name}" if len(there) > 1 else ""
-        try:
-            require_run(checkpoint, self.config, self._extent, there[0])
-            require_resumable(checkpoint, there[0])
-        except ValueError as error:
-            raise ValueError(
-                f"{error} The last checkpoint in {self.run.checkpoints} is of another run, or none to go on from; "
-                f"move it away{before}."
-            ) from error
+        require_last(checkpoint, self.config, self._extent, self.run.checkpoints)
         self.counters = Counters.from_json(data["counters"])
         load_module(self.agent, tensors, there[0])
         load_optimizer(self._optimizer, tensors, there[0])
@@ -375,7 +363,7 @@ class Trainer:
             torch.set_rng_state(tensors["random"][rank].clone())
             self._shuffle.set_state(tensors["shuffle"][rank].clone())
             return int(positions[rank])
-        # Another number of ranks than before: go on behind everything that any of them has played.
+        # Another number of ranks than before: continue after everything that any of them has played.
         torch.manual_seed(self._rank_seed() + self.counters.update)
         self._shuffle.manual_seed(self._rank_seed() + self.counters.update)
         return int(positions.max())

@@ -1,0 +1,298 @@
+"""The package from Python: what the main commands do, as functions; `egomap.train` and the others are these.
+
+What comes in: settings, paths and names. What goes out: plain data and objects. Whatever is wrong with the input is
+a ValueError of one sentence, before anything is played. The commands of the same names are thin over the same parts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+
+from egomap.bars import no_bar, progress_bar
+from egomap.config import Task, TrainConfig, require
+
+if TYPE_CHECKING:
+    from egomap.envs.worlds import Worlds
+    from egomap.memory.lesions import Replacement
+    from egomap.sharing.loaded import LoadedAgent
+    from egomap.training.trainer import Progress
+
+Name = str | os.PathLike[str]
+"""A run folder, an exported agent, the name of a released one (`egomap agents`), or `hub:OWNER/NAME`."""
+SCRIPTED = ("random", "planner", "explorer")
+"""Who plays without a network."""
+
+
+class TrainedRun(NamedTuple):
+    """Where a training stands when it ends."""
+
+    path: Path
+    """The run folder: an agent for `load_agent`, `evaluate` and `inspect`."""
+    decisions: int
+    episodes: int
+    finished: bool
+    """Whether the budget is spent."""
+    best_return: float | None
+    """The best mean return on held-out mazes; None if it was never evaluated."""
+
+
+def train(
+    config: TrainConfig | None = None,
+    run: Name = "runs/egomap",
+    *,
+    resume: bool = False,
+    budget: int | None = None,
+    init: Name | None = None,
+    callback: Callable[[Progress], object] | None = None,
+    quiet: bool = False,
+) -> TrainedRun:
+    """Train an agent, or go on with a run, as `egomap train` does.
+
+    Args:
+        config: What to train, such as `egomap.presets.QUICK`, or a copy of it by `dataclasses.replace`. None with
+            `resume`, which takes the run's own.
+        run: The run folder; new or empty, or with `resume` that of a run.
+        resume: Go on from the run's last checkpoint.
+        budget: With `resume`: decisions in all, as many as the run had, or more.
+        init: Begin with the weights of this agent; its kind and sizes must be those of `config`.
+        callback: Called after each update with a `Progress`: decisions, budget, `row` (the metrics by name) and
+            seconds left. If it returns False, the training stops as after Ctrl-C, with a checkpoint.
+        quiet: Show no progress on stderr.
+
+    Returns:
+        Where the run stands.
+
+    Raises:
+        ValueError: A bad config, a folder that cannot be used, no good checkpoint, or weights that do not fit.
+    """
+    require(config is not None or resume, "give a config, or resume=True.")
+    require(config is None or not resume, "a run that is resumed has its own config: give none.")
+    require(budget is None or resume, "budget is for a run that is resumed; a new one has it in its config.")
+    require(init is None or not resume, "init is for a new run; one that is resumed has its weights.")
+    from egomap.memory.registry import complete
+    from egomap.training.command import train as run_training
+    from egomap.training.run import open_run
+    from egomap.training.trained import find_agent
+
+    if config is not None:
+        config = replace(config, agent=complete(config.agent))
+    path = Path(run)
+    counters = run_training(
+        config,
+        path,
+        resume=resume,
+        budget=budget,
+        init=None if init is None else find_agent(init),
+        callback=callback,
+        quiet=quiet,
+    )
+    best = None if counters.best_return == -float("inf") else counters.best_return
+    finished = counters.decisions >= open_run(path)[1].budget
+    return TrainedRun(path, counters.decisions, counters.episodes, finished, best)
+
+
+def load_agent(
+    name: Name,
+    which: Literal["first", "last", "best"] = "last",
+    *,
+    deterministic: bool = False,
+    seed: int = 0,
+) -> LoadedAgent:
+    """A trained agent that plays.
+
+    Args:
+        name: A run folder, an exported agent, the name of a released one (`egomap agents` lists them), or
+            `hub:OWNER/NAME`, which is downloaded (extra `hub`). It is only read.
+        which: Of a run: the `first` checkpoint that is still there (a training keeps its latest two), the `last`, or
+            the `best` on held-out mazes. An exported agent is one of these, which `last` means, too.
+        deterministic: Take the most probable action instead of drawing one.
+        seed: Of the draws.
+
+    Returns:
+        An agent with `act(observation)` and `reset()`.
+
+    Raises:
+        ValueError: There is no such agent, or it is damaged.
+    """
+    from egomap.sharing.loaded import LoadedAgent
+    from egomap.training.trained import find_agent
+
+    return LoadedAgent(find_agent(name, which=which), deterministic=deterministic, seed=seed)
+
+
+def evaluate(
+    *names: Name,
+    scenario: Task | None = None,
+    size: int | None = None,
+    items: int | None = None,
+    scenarios: Name | Sequence[Name] = (),
+    split: Literal["train", "test"] = "test",
+    episodes_per_layout: int = 1,
+    layouts: int | None = None,
+    argmax: bool = False,
+    checkpoint: Literal["last", "best"] = "last",
+    noise: Sequence[float] = (),
+    lesion: Sequence[str] = (),
+    lesion_by: Replacement | None = None,
+    num_envs: int = 16,
+    seed: int = 0,
+    progress: bool = False,
+) -> dict[str, Any]:
+    """Let agents play every layout of a split equally often, as `egomap evaluate` does; nothing is written.
+
+    Args:
+        names: Trained agents, as `load_agent` takes them, and `random`, `planner` or `explorer`.
+        scenario: Family whose default set is played; None: what the first trained agent was trained for.
+        size: Cells along each side of the default set.
+        items: Items of the default ordered-items set.
+        scenarios: A folder of `egomap generate`, or .cfg files, instead of a default set.
+        split: Which layouts of the set.
+        episodes_per_layout: How often each is played.
+        layouts: Only the first so many.
+        argmax: Take the most probable actions instead of sampled ones.
+        checkpoint: Which of a run's agents.
+        noise: Levels of ego-motion noise; (): what each was trained with.
+        lesion: Parts of the memory; the same episodes are played again without each of them.
+        lesion_by: What takes their place.
+        num_envs: Engines at once.
+        seed: The same seed gives the same answer.
+        progress: Show bars on stderr.
+
+    Returns:
+        `evaluations`, one for each agent and level, with `summary` (mean_return, interval_95, success, ...) and
+        `layouts`; `groups` of runs that differ in their seed alone; the `question`. docs/evaluation.md tells all.
+
+    Raises:
+        ValueError: What the names or settings mean is not there, or makes no sense.
+    """
+    from egomap.experiments import evaluate as evaluation
+    from egomap.experiments.question import Question
+
+    question = Question(
+        *(split, episodes_per_layout, layouts, argmax, checkpoint, tuple(noise), seed, num_envs),
+        *(tuple(lesion), lesion_by),
+    ).validate()
+    told = [os.fspath(name) for name in names]
+    trained = [name for name in told if name not in SCRIPTED]
+    files = (scenarios,) if isinstance(scenarios, str | os.PathLike) else tuple(scenarios)
+    worlds = None
+    if files or scenario is not None or not trained:
+        worlds = named_worlds(scenario, size, items, tuple(os.fspath(file) for file in files), split)
+    elif size is not None or items is not None:
+        worlds = named_worlds(*as_trained(trained, size, items), (), split)
+    scripted = [cast(Any, name) for name in told if name in SCRIPTED]
+    found = evaluation.contestants(trained, scripted, question, worlds)
+    return evaluation.evaluate(found, question, progress_bar if progress else no_bar)
+
+
+def inspect(
+    name: Name,
+    *,
+    layout: int | Sequence[int] = 0,
+    out: Name | None = None,
+    figure: Name | None = None,
+    steps: str = "",
+    video: Name | None = None,
+    rrd: Name | None = None,
+    lesion: Sequence[str] = (),
+    lesion_by: Replacement | None = None,
+    checkpoint: Literal["last", "best"] = "last",
+    driver: Literal["agent", "planner", "random"] = "agent",
+    deterministic: bool = False,
+    split: Literal["train", "test"] = "test",
+    seed: int = 0,
+    overwrite: bool = False,
+    progress: bool = False,
+) -> list[Path]:
+    """Look into an agent's memory: play an episode and write it as a page, figure or video, as `egomap inspect` does.
+
+    Args:
+        name: A trained agent, as `load_agent` takes it.
+        layout: Which layout of the split, counted from 0; several for a video.
+        out: HTML page to write (default: episode.html, if nothing else is asked for).
+        figure: Figure to write: .png, .svg or .pdf.
+        steps: Decisions in the figure, such as "5,105,108".
+        video: Video to write: .mp4.
+        rrd: Rerun recording to write: .rrd.
+        lesion: On the page: what the agent would have decided without these parts of its memory.
+        lesion_by: What takes their place.
+        checkpoint: Which of a run's agents.
+        driver: Who chooses the actions, while the agent watches.
+        deterministic: Take the most probable action instead of drawing one.
+        split: Which layouts of the set that it was trained for.
+        seed: With the layout it fixes the episode.
+        overwrite: Write over files that exist.
+        progress: Show bars on stderr.
+
+    Returns:
+        The files that were written.
+    """
+    from egomap.inspector.command import inspect as run
+    from egomap.inspector.options import InspectOptions
+
+    def path(given: Name | None) -> Path | None:
+        return None if given is None else Path(given)
+
+    options = InspectOptions(
+        run=Path(name),
+        checkpoint=checkpoint,
+        split=split,
+        seed=seed,
+        layout=(layout,) if isinstance(layout, int) else tuple(layout),
+        driver=driver,
+        deterministic=deterministic,
+        out=path(out),
+        figure=path(figure),
+        steps=steps,
+        video=path(video),
+        rrd=path(rrd),
+        lesion=tuple(lesion),
+        lesion_by=lesion_by,
+        overwrite=overwrite,
+    )
+    return run(options, progress_bar if progress else no_bar)
+
+
+def as_trained(
+    names: Sequence[Name], size: int | None, items: int | None
+) -> tuple[Task, int | None, int | None]:
+    """Task, size and items to play where not all are given: what trained agents have in common."""
+    from egomap.training.trained import settings_of
+
+    trained = [settings_of(name).scenario for name in names]
+
+    def common(name: str) -> Any:
+        values = {getattr(each, name) for each in trained}
+        option = "scenario" if name == "task" else name
+        require(
+            len(values) == 1,
+            f"these runs were trained on different mazes ({name} {', '.join(map(str, sorted(values)))}); say which "
+            f"by --{option}.",
+        )
+        return values.pop()
+
+    task = common("task")
+    items = common("items") if items is None and task == "ordered-items" else items
+    return task, common("size") if size is None else size, items
+
+
+def named_worlds(
+    task: Task | None, size: int | None, items: int | None, scenarios: tuple[str, ...], split: str
+) -> Worlds:
+    """The worlds that the scenario options of a command name."""
+    from egomap.envs.doom import find_worlds
+
+    if not scenarios:
+        return find_worlds(task=task or "labyrinth", size=size, items=items, split=split)
+    require(
+        size is None and items is None, "--size and --items belong to --scenario; --scenarios has its own."
+    )
+    if len(scenarios) == 1 and Path(scenarios[0]).is_dir():
+        folder = Path(scenarios[0])
+        files = [] if (folder / "manifest.json").exists() else sorted(map(str, folder.glob("*.cfg")))
+        return find_worlds(config=files) if files else find_worlds(task=task, scenarios=folder, split=split)
+    return find_worlds(config=scenarios)
