@@ -49,7 +49,8 @@ bench: setup
 
 docs: setup
 	$(BIN)/python -m pip install -q -e ".[docs]"
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python tools/check_site.py site
 
 clean:
 	rm -rf $(VENV) build site .pytest_cache .mypy_cache .ruff_cache

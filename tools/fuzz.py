@@ -32,8 +32,9 @@ from typing import Any
 
 import torch
 
-from egomap.agents.agent import build_agent
+from egomap.agents.fitting import agent_for
 from egomap.config import AgentConfig, LearnerSettings, ScenarioConfig, TrainConfig
+from egomap.envs.doom import doom_spec
 from egomap.envs.worlds import worlds_of_files
 from egomap.evaluation.scores import summarise
 from egomap.experiments.command import read_data
@@ -47,6 +48,7 @@ from egomap.scenarios.dataset import generate, load
 from egomap.scenarios.layout import Layout, sha256
 from egomap.scenarios.planner import plan
 from egomap.scenarios.reference import read_reference
+from egomap.sharing.export import export
 from egomap.training.checkpoint import (
     checkpoint_path,
     latest,
@@ -57,7 +59,8 @@ from egomap.training.checkpoint import (
 )
 from egomap.training.counters import Counters
 from egomap.training.metrics import COLUMNS, Metrics
-from egomap.training.run import begin_run, load_agent, observation_camera
+from egomap.training.run import begin_run, load_agent
+from egomap.training.trained import find_agent
 
 SECONDS = 20
 MEGABYTES = 200
@@ -245,6 +248,11 @@ def read_run(folder: Path) -> None:
     require_resumable(found, path)
 
 
+def read_export(folder: Path) -> None:
+    """As `inspect FOLDER` does with an exported agent."""
+    find_agent(folder)
+
+
 def read_scores(folder: Path) -> None:
     """As `reproduce` does with what `evaluate` wrote."""
     summarise([entry["layouts"] for entry in read_evaluation(folder / "scores.json")["evaluations"]][:1])
@@ -268,7 +276,7 @@ def make_run(folder: Path) -> None:
         budget=64,
     )
     run = begin_run(folder, config, EXTENT)
-    tensors = module_tensors(build_agent(config.agent, observation_camera(config), EXTENT))
+    tensors = module_tensors(agent_for(config.agent, doom_spec(config.env, EXTENT)))
     state = torch.get_rng_state()[None]
     tensors |= {"random": state, "shuffle": state.clone(), "positions": torch.tensor([3])}
     tensors["scale"] = torch.ones(2, dtype=torch.float64)
@@ -278,6 +286,11 @@ def make_run(folder: Path) -> None:
         "extent": EXTENT,
     }
     save_checkpoint(checkpoint_path(run.checkpoints, 32), tensors, data)
+
+
+def make_export(folder: Path, run: Path) -> None:
+    """The agent of a run, exported."""
+    export(run, folder)
 
 
 def make_metrics(folder: Path) -> None:
@@ -345,9 +358,10 @@ def make_plain(folder: Path) -> None:
 
 def make_kinds(folder: Path) -> list[Kind]:
     """Every kind of file that a command reads, with a good one of each below `folder`."""
-    sets, run, log, plain = (folder / name for name in ("set", "run", "log", "plain"))
+    sets, run, log, plain, agent = (folder / name for name in ("set", "run", "log", "plain", "agent"))
     generate(ScenarioConfig(task="find-return", size=3, train=2, test=2), sets)
     make_run(run)
+    make_export(agent, run)
     for path in (log, plain):
         path.mkdir()
     make_metrics(log)
@@ -369,6 +383,9 @@ def make_kinds(folder: Path) -> list[Kind]:
         ),
         Kind("config.json", run, edit_json("config.json"), read_run),
         Kind("checkpoint, forged", run, forge_checkpoint, read_run),
+        Kind("card.json", agent, edit_json("card.json"), read_export),
+        Kind("exported config.json", agent, edit_json("config.json"), read_export),
+        Kind("exported weights", agent, spoil_file("model.safetensors"), read_export),
         Kind(
             "metrics.csv",
             log,
