@@ -25,10 +25,13 @@ CAMPAIGNS: list[Campaign] = [
     Ablation(),
     Noise(),
     Curves(preset="paper", size=5, budget=1e4),
+    Results(preset="full", agents=("gru", "egomap+"), budget=1e4),
 ]
 
 
-@pytest.mark.parametrize("campaign", CAMPAIGNS, ids=lambda campaign: campaign.experiment)
+@pytest.mark.parametrize(
+    "campaign", CAMPAIGNS, ids=lambda campaign: f"{campaign.experiment}-{campaign.preset}"
+)
 def test_commands_give_the_planned_configs(campaign: Campaign) -> None:
     """What the child process makes of its flags is what the plan expects to find in the folder."""
     learners = [job for row in campaign.rows(campaign.scale()) for job in row.jobs if job.config is not None]
@@ -53,6 +56,24 @@ def test_sets_with_other_numbers_of_layouts(tmp_path: Path) -> None:
     flags = tyro.cli(TrainFlags, args=arguments, default=TrainFlags.of(arguments))
     assert flags.config() == job.config
     assert (job.scenario.train, job.scenario.test) == (3, 2)
+
+
+def test_the_curriculum_of_a_preset_ends_with_the_mazes_of_the_task(tmp_path: Path) -> None:
+    stages = {
+        task: plan.results(Scale(budget=10, seeds=1, preset="full", size=size), [task], ["gru"])[0]
+        .jobs[0]
+        .config
+        for task, size in (("labyrinth", None), ("find-return", 7), ("4-item", None))
+    }
+    assert {task: config.curriculum for task, config in stages.items() if config} == {
+        "labyrinth": (5, 7, 9),
+        "find-return": (5, 7),
+        "4-item": (),  # its mazes are as small as the first stage
+    }
+    own = Scale(budget=10, seeds=1, preset="full", size=9, train=3, test=2, runs=tmp_path)
+    job = plan.results(own, ["labyrinth"], ["gru"])[0].jobs[0]
+    assert job.config is not None
+    assert job.config.curriculum == ()  # the mazes come from a folder
 
 
 def test_rows_of_the_paper() -> None:

@@ -13,12 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from egomap.config import ScenarioConfig, require, require_whole
 from egomap.envs.pool import usable_cores
 from egomap.experiments import paper, plan
-from egomap.experiments.plan import AgentNames, Row, Scale, TaskName
+from egomap.experiments.plan import AgentNames, PresetName, Row, Scale, TaskName
 from egomap.experiments.shapes import EXPERIMENT
 from egomap.training.files import read_versioned
 
@@ -39,8 +39,8 @@ class Campaign(ABC):
     """Processes at once, each on its share of the cores (default: one for each core)."""
     dry_run: bool = False
     """Show what would be run and how long it would take, and run nothing but a short measurement of speed."""
-    preset: Literal["fast", "paper"] = "fast"
-    """How agents learn: fast, or as in the paper."""
+    preset: PresetName = "fast"
+    """How agents learn: fast; full, on growing mazes for an agent that acts through its map; or as in the paper."""
     train: int = ScenarioConfig.train
     """Training layouts (paper: 256)."""
     test: int = ScenarioConfig.test

@@ -29,6 +29,7 @@ from egomap.presets import ABLATIONS, preset
 from egomap.scenarios.layout import canonical, sha256
 
 TaskName = Literal["4-item", "6-item", "find-return", "labyrinth"]
+PresetName = Literal["fast", "full", "paper"]
 TASK_NAMES: tuple[TaskName, ...] = ("4-item", "6-item", "find-return", "labyrinth")
 AgentNames = Annotated[tuple[str, ...], tyro.conf.arg(metavar=f"random|{CHOICES}|planner ...")]
 SCRIPTED = {"random": "Random", "planner": "Planner"}
@@ -51,7 +52,7 @@ class Scale:
     first_seed: int = 0
     size: int | None = None
     """None: the paper's."""
-    preset: Literal["fast", "paper"] = "fast"
+    preset: PresetName = "fast"
     train: int = ScenarioConfig.train
     test: int = ScenarioConfig.test
     train_layouts: int = 64
@@ -243,6 +244,7 @@ def _learners(
         agent=replace(base.agent, kind=kind, map=replace(base.agent.map, **changes)),
         scenario=scenario,
         scenarios=str(scale.set_folder(scenario).resolve()) if scale.own_sets else None,
+        curriculum=_stages(base.curriculum, scale, scenario),
         env=replace(base.env, ego_motion_noise=noise),
         budget=scale.budget,
         evaluate_every=scale.spacing,
@@ -255,6 +257,12 @@ def _learners(
         Job(f"{name}-s{seed}", kind, scenario, seed, scale, replace(config, seed=seed).validate())
         for seed in scale.each_seed
     )
+
+
+def _stages(sizes: Sequence[int], scale: Scale, scenario: ScenarioConfig) -> tuple[int, ...]:
+    """The preset's curriculum, up to the mazes of this task; none where these come from a folder."""
+    smaller = tuple(size for size in sizes if size < scenario.size)
+    return (*smaller, scenario.size) if smaller and not scale.own_sets else ()
 
 
 def _place(scale: Scale, task: TaskName, scenario: ScenarioConfig) -> str:
@@ -280,6 +288,11 @@ def train_command(job: Job) -> list[str]:
         *("--budget", str(config.budget), "--seed", str(job.seed)),
         *("--noise", str(config.env.ego_motion_noise), "--evaluate-every", str(config.evaluate_every)),
         *_map_flags(config.agent.map, base.agent.map),
+        *(
+            ("--curriculum", ",".join(map(str, config.curriculum)))
+            if config.curriculum != base.curriculum
+            else ()
+        ),
         *("--run", str(job.folder), "--auto-resume"),
     ]
 
