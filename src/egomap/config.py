@@ -519,7 +519,7 @@ class AgentConfig:
         return self
 
 
-AUXILIARIES = ("home",)
+AUXILIARIES = ("home", "paid")
 """What an auxiliary head can learn to tell; `egomap.rl.auxiliary` has a class for each."""
 
 
@@ -604,8 +604,11 @@ class LearnerSettings:
     """Weight of an auxiliary term: a linear head on the memory's output learns to tell --learner.auxiliary; 0: none
     (paper)."""
     auxiliary: str = later("home")
-    """What it learns to tell: home, where the episode began, seen from the agent; or package.module:Class of your
-    own."""
+    """What it learns to tell: home, where the episode began, seen from the agent; paid, where it is paid next; or
+    package.module:Class of your own."""
+    hindsight_weight: float = later(0.0)
+    """Weight of hindsight: when something was paid, the pointer at earlier decisions of the episode learns to point
+    to where; 0: none (paper). For agents with a pointer into their map (egomap+), others ignore it."""
     terms: tuple[str, ...] = later(())
     """Terms of the loss of your own, package.module:function=WEIGHT each."""
     bonuses: tuple[str, ...] = later(())
@@ -657,6 +660,7 @@ class LearnerSettings:
             ("coverage-bonus", self.coverage_bonus),
             ("imitation-weight", self.imitation_weight),
             ("auxiliary-weight", self.auxiliary_weight),
+            ("hindsight-weight", self.hindsight_weight),
         ):
             require(0.0 <= value < math.inf, f"{name} must be 0 or more; got {value}.")
         require(

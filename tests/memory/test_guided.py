@@ -139,39 +139,91 @@ def test_its_parts_can_be_lesioned(kind: str, parts: set[str]) -> None:
 
 def test_a_cell_speaks_for_the_action_that_begins_its_way() -> None:
     """Two cells that are like the query, one not, one without a way."""
-    read = PointRead(4, 2, 3)
+    read = PointRead(4, 2, 2, 3)
     with torch.no_grad():
         read.query.weight.zero_()
         read.query.bias.copy_(torch.tensor([1.0, 0.0, math.log(math.expm1(2.0)), -30.0]))  # beta 3, near 0
     cells = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 5.0], [3.0, 0.0]])
     image = cells.t().reshape(1, 2, 2, 2)
     begins = torch.tensor([[[0, 1], [2, 3]]], dtype=torch.int8)
-    vote = read(torch.zeros(1, 4), image, begins, torch.zeros(1, 2, 2))
+    lengths = torch.tensor([[[1.0, 2.0], [4.0, 8.0]]])
+    found = read(torch.zeros(1, 4), image, begins, lengths)
     like, unlike = math.exp(3.0), 1.0
-    expected = torch.tensor([[like, like, unlike]]) / (2 * like + unlike)
-    torch.testing.assert_close(vote, expected, atol=1e-3, rtol=1e-3)  # the cosine's epsilon
-    nowhere = read(torch.zeros(1, 4), image, torch.full((1, 2, 2), 3), torch.zeros(1, 2, 2))
-    torch.testing.assert_close(nowhere, torch.full((1, 3), 1 / 3))
+    a, b = like / (2 * like + unlike), unlike / (2 * like + unlike)
+    # The cells' centres are half of the map's half side off the agent: ahead left, ahead right, behind left.
+    told = [a / 2 - (a + b) / 2, (a + a - b) / 2, 2 * a, a + 2 * a + 4 * b]
+    expected = torch.tensor([[a, a, b, *told, 0.0]])
+    torch.testing.assert_close(found, expected, atol=1e-3, rtol=1e-3)  # the cosine's epsilon
+    nowhere = read(torch.zeros(1, 4), image, torch.full((1, 2, 2), 3), lengths)
+    torch.testing.assert_close(nowhere, torch.tensor([[1 / 3] * 3 + [0.0] * 5]))
+
+
+def test_the_share_of_attention_near_a_place_by_hand() -> None:
+    """A row of four cells ahead, seen evenly; a place counts with the cells around it to which a way is known."""
+    read = PointRead(4, 2, 4, 2)
+    with torch.no_grad():
+        read.query.weight.zero_()
+        read.query.bias.zero_()
+    begins = torch.full((1, 4, 4), 2)
+    begins[0, 0] = 0
+    image, lengths, latent = torch.zeros(5, 2, 4, 4), torch.zeros(5, 4, 4), torch.zeros(5, 4)
+    # Centres at -0.75, -0.25, 0.25, 0.75; 1.5 cells are 0.75.
+    place = torch.tensor([[-0.75, 0.75], [0.0, 0.75], [0.0, -0.75], [math.nan, math.nan], [0.7, 0.1]])
+    share = read(latent, image, begins.expand(5, 4, 4), lengths, place=place)[:, -1]
+    expected = torch.tensor(
+        [2 / 4, 4 / 4, 1.0, 1.0, 2 / 4]
+    )  # no way leads near the third; 1: nothing to learn
+    torch.testing.assert_close(share.exp(), expected)
+
+
+def test_hindsight_teaches_the_pointer_alone_where_a_place_is_known() -> None:
+    agent, seen = agent_of("egomap+"), observations(3)
+    nothing = torch.full((T, N, 2), torch.nan)
+    notes, _ = agent.memory.note(agent._inputs(seen, axes=2), agent.initial_state(N), starts())
+    ahead = nothing.clone()
+    ahead[:, 0] = torch.tensor([0.0, 60.0])
+    for place, learns in ((nothing, False), (ahead, True)):
+        agent.zero_grad()
+        share = agent.unroll({**seen, **notes, "paid_at": place}, agent.initial_state(N), starts()).output[
+            ..., -1
+        ]
+        assert bool((share[:, 1:] == 0).all())
+        assert bool((share[:, 0] < 0).any()) is learns
+        share.sum().backward()
+        query, view = agent.memory.point.query.weight.grad, agent.perception.conv1.weight.grad
+        for gradient in (query, view):
+            assert gradient is not None and bool(gradient.abs().sum() > 0) is learns
+
+
+def test_what_hindsight_tells_is_no_input_of_the_heads() -> None:
+    agent, seen = agent_of("egomap+"), observations(4)
+    notes, _ = agent.memory.note(agent._inputs(seen, axes=2), agent.initial_state(N), starts())
+    with torch.no_grad():
+        told = {**seen, **notes, "paid_at": torch.full((T, N, 2), 30.0)}
+        with_it = agent.unroll(told, agent.initial_state(N), starts())
+        without = agent.unroll({**seen, **notes}, agent.initial_state(N), starts())
+    assert torch.equal(with_it.logits, without.logits) and torch.equal(with_it.value, without.value)
 
 
 def test_nearer_cells_are_preferred_as_far_as_learned() -> None:
-    read = PointRead(4, 2, 2)
+    read = PointRead(4, 2, 2, 2)
     with torch.no_grad():
         read.query.weight.zero_()
         read.query.bias.copy_(torch.tensor([0.0, 0.0, 0.0, math.log(math.expm1(1.5))]))
-    lengths = torch.tensor([[[0.0, 2.0]]])
-    vote = read(torch.zeros(1, 4), torch.zeros(1, 2, 1, 2), torch.tensor([[[0, 1]]]), lengths)
+    lengths = torch.tensor([[[0.0, 2.0], [0.0, 0.0]]])
+    vote = read(torch.zeros(1, 4), torch.zeros(1, 2, 2, 2), torch.tensor([[[0, 1], [2, 2]]]), lengths)[:, :2]
     torch.testing.assert_close(vote, torch.softmax(torch.tensor([[0.0, -3.0]]), -1))
 
 
 def test_the_pointers_gradient() -> None:
     torch.manual_seed(0)
-    read = PointRead(3, 2, 3).double()
+    read = PointRead(3, 2, 2, 3).double()
     begins = torch.tensor([[[0, 1], [2, 3]], [[1, 1], [3, 0]]], dtype=torch.int8)
     lengths = torch.rand(2, 2, 2, dtype=torch.float64)
     latent = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
     image = torch.randn(2, 2, 2, 2, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda a, b: read(a, b, begins, lengths), (latent, image))
+    place = torch.tensor([[0.0, 0.5], [0.5, -0.5]], dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda a, b: read(a, b, begins, lengths, place=place), (latent, image))
 
 
 def test_guides_speak_of_five_actions() -> None:

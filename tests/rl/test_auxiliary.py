@@ -16,7 +16,7 @@ from egomap.agents import Agent, build_agent
 from egomap.bench.memory import synthetic_batch, used_state
 from egomap.config import AgentConfig, LearnerSettings
 from egomap.presets import FAST_LEARNER
-from egomap.rl.auxiliary import HOME_UNIT, Home, Targets, auxiliary_loss, auxiliary_size
+from egomap.rl.auxiliary import UNIT, Home, Targets, auxiliary_loss, auxiliary_size
 from egomap.rl.bonuses import bonuses_of
 from egomap.rl.rollout import Rollout
 from egomap.rl.terms import terms_of
@@ -37,21 +37,21 @@ def test_the_way_home_by_hand() -> None:
     north, east = math.pi / 2, 0.0
     task = Home()
     first = walked([(0, 0, north), (0, 300, north), (0, 300, east), (9, 9, east)], [0, 3])
-    found = task.targets(first)[:, 0] * HOME_UNIT
+    found = task.targets(first)[:, 0] * UNIT
     # At home; 300 behind; after a turn to the right the way home, south, is to the right.
     torch.testing.assert_close(
         found, torch.tensor([[0.0, 0.0], [0.0, -300.0], [300.0, 0.0]]), atol=1e-3, rtol=0
     )
     # The last row becomes the first of the next rollout, whose episode began there.
     after = walked([(9, 9, east), (109, 9, east), (5, 5, north), (5, 6, north)], [0, 2])
-    found = task.targets(after)[:, 0] * HOME_UNIT
+    found = task.targets(after)[:, 0] * UNIT
     torch.testing.assert_close(
         found, torch.tensor([[0.0, 0.0], [0.0, -100.0], [0.0, 0.0]]), atol=1e-3, rtol=0
     )
     # And of an episode that goes on over the border between two rollouts.
     more = walked([(5, 6, north), (5, 25, north)], [])
     torch.testing.assert_close(
-        task.targets(more)[:, 0] * HOME_UNIT, torch.tensor([[0.0, -1.0]]), atol=1e-3, rtol=0
+        task.targets(more)[:, 0] * UNIT, torch.tensor([[0.0, -1.0]]), atol=1e-3, rtol=0
     )
 
 
@@ -152,7 +152,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_names_of_your_own_that_are_refused(own: str) -> None:
     for changes, message in (
-        ({"auxiliary": "way"}, "auxiliary must be home or package.module:Class of your own; got 'way'"),
+        ({"auxiliary": "way"}, "auxiliary must be home, paid or package.module:Class of your own; got 'way'"),
         ({"terms": (f"{own}:calm",)}, "terms must be package.module:NAME=WEIGHT, such as my_losses:calm=0.1"),
         ({"bonuses": ("calm=1",)}, "bonuses must be package.module:NAME=WEIGHT"),
         ({"terms": (f"{own}:calm=nan",)}, "terms must be package.module:NAME=WEIGHT"),

@@ -140,7 +140,7 @@ def test_a_driven_row_imitates() -> None:
 def test_without_labels_there_is_no_imitation() -> None:
     figures = loss_of(said(HALF), rows(advantage=number(0.0)), A2C).figures
     assert set(figures) == {"policy_loss", "divergence", "clipped", "value_loss", "entropy"}
-    assert list(TERMS) == ["policy", "value", "entropy", "imitation", "auxiliary"]
+    assert list(TERMS) == ["policy", "value", "entropy", "imitation", "auxiliary", "hindsight"]
 
 
 def test_lessons_by_hand() -> None:

@@ -26,7 +26,8 @@ class Heads(nn.Module):
         num_actions: Discrete actions.
         value_gain: Gain of the value head's initialisation.
         votes: For each of K guides the logit with which a new policy follows it, where it follows itself with 0. The
-            input then ends with their votes, K * num_actions, and who is followed already (-1: nobody).
+            input then ends with their votes, K * num_actions, who is followed already (-1: nobody), and a value that
+            is not for the heads.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class Heads(nn.Module):
         if num_actions < 1:
             raise ValueError(f"num_actions must be 1 or more; got {num_actions}.")
         self.num_actions, self.votes = num_actions, len(votes)
-        input_size -= self.votes * num_actions + (self.votes > 0)
+        input_size -= self.votes * num_actions + 2 * (self.votes > 0)
         self.policy = nn.Linear(input_size, num_actions)
         self.follow = nn.Linear(input_size, 1 + self.votes) if votes else None
         self.value = nn.Linear(input_size, 1)
@@ -53,7 +54,9 @@ class Heads(nn.Module):
         own = x[..., : self.policy.in_features]
         logits, value = self.policy(own), self.value(own).squeeze(-1)
         if self.follow is not None:
-            votes, running = x[..., self.policy.in_features :].split((self.votes * self.num_actions, 1), -1)
+            votes, running, _ = x[..., self.policy.in_features :].split(
+                (self.votes * self.num_actions, 1, 1), -1
+            )
             votes = votes.unflatten(-1, (self.votes, self.num_actions))
             logits = joint(QUICK * self.follow(own), logits, votes, running[..., 0].long())
         return logits, value

@@ -28,6 +28,7 @@ from egomap.memory.figures import attention_entropy
 from egomap.memory.lesions import Part, parts_of
 from egomap.memory.native import share_out
 from egomap.memory.protocol import (
+    PAID_AT,
     Memory,
     MemoryInputs,
     MemoryState,
@@ -41,7 +42,7 @@ from egomap.memory.protocol import (
     parameter_groups,
     rates,
 )
-from egomap.memory.reads import PointRead, orthogonal
+from egomap.memory.reads import POINTED, PointRead, orthogonal
 from egomap.memory.shown import Shown, shown
 from egomap.ways.grid import Grid
 from egomap.ways.guides import GUIDES, NO_WAY, NUM_ACTIONS, advise
@@ -165,9 +166,12 @@ class Guides(nn.Module):
 
 
 class GuidedMemory(nn.Module):
-    """Any memory with guides: output [inner output, ReLU(FC(inner output, told)), told, votes].
+    """Any memory with guides.
 
-    What is told are direction and length of each guide's way and, with `use_reward`, what was earned so far.
+    Its output is [inner output, ReLU(FC(inner output, told)), told, told of the place, votes, who is followed, share].
+    What is told are direction and length of each guide's way and, with `use_reward`, what was earned so far; the
+    pointer tells of its place (`PointRead`). The share is of the pointer's attention near the place that the note
+    `PAID_AT` (right, ahead; map units) tells, as a logarithm: for a term of the loss, and no input of the heads.
 
     Args:
         inner: The memory; it works as it does alone. One with `step_with_map` and `unroll_with_map` gets a pointer.
@@ -200,13 +204,19 @@ class GuidedMemory(nn.Module):
         self._told_size = 3 * len(GUIDES) + 1
         self.join = nn.Linear(inner.output_size + self._told_size, hidden_size)
         orthogonal(self.join, nn.init.calculate_gain("relu"))
-        self.point = PointRead(hidden_size, settings.channels, NUM_ACTIONS) if settings else None
-        self.votes = TRUST if self.point is not None else TRUST[: len(GUIDES)]
-        self.output_size = (
-            inner.output_size + hidden_size + self._told_size + len(self.votes) * NUM_ACTIONS + 1
+        self.point = (
+            PointRead(hidden_size, settings.channels, settings.map_size, NUM_ACTIONS) if settings else None
         )
+        self.votes = TRUST if self.point is not None else TRUST[: len(GUIDES)]
+        own = inner.output_size + hidden_size + self._told_size + POINTED * self.points
+        self.output_size = own + len(self.votes) * NUM_ACTIONS + 2
 
     # -- the protocol ---------------------------------------------------------------------------------------
+
+    @property
+    def points(self) -> bool:
+        """Whether it points at places of a map, so that hindsight can tell it where."""
+        return self.point is not None
 
     @property
     def _inner_tensors(self) -> int:
@@ -244,7 +254,7 @@ class GuidedMemory(nn.Module):
         nobody = (torch.zeros(n, dtype=dtype, device=device) for dtype in (torch.int64, torch.bool))
         return (*self.inner.initial_state(n), *guides, *nobody, torch.zeros(n, device=device))
 
-    note_names = (*Advice._fields, "running")
+    note_names = (*Advice._fields, "running", PAID_AT)
 
     def note(
         self, inputs: MemoryInputs, state: MemoryState, episode_start: Tensor
@@ -359,14 +369,18 @@ class GuidedMemory(nn.Module):
         known = (advice.action != NO_WAY)[..., None]
         sure = F.one_hot(advice.action.clamp(max=NUM_ACTIONS - 1), NUM_ACTIONS).to(out.dtype)
         votes = torch.where(known, sure, 1 / NUM_ACTIONS)  # who knows no way votes for nothing
+        own, share = [out, latent, told], out.new_zeros(len(out), 1)
         if self.point is not None and map_ego is not None:
-            pointed = self.point(latent, map_ego, advice.begins, advice.lengths, trace=trace)
-            votes = torch.cat((votes, pointed[:, None]), 1)
+            place = notes[PAID_AT] * (2 / self.guides.map_extent) if PAID_AT in notes else None
+            pointed = self.point(latent, map_ego, advice.begins, advice.lengths, place=place, trace=trace)
+            vote, of_place, share = pointed.split((NUM_ACTIONS, POINTED, 1), -1)
+            votes = torch.cat((votes, vote[:, None]), 1)
+            own.append(of_place)
         if trace is not None:
             trace["votes"] = votes.detach()
         # A direction is worth something only if no long chain of layers has to learn to pass it on.
         running = notes["running"][:, None].to(out.dtype)
-        return torch.cat((out, latent, told, votes.flatten(1), running), -1)
+        return torch.cat((*own, votes.flatten(1), running, share), -1)
 
     def _check_state(self, state: MemoryState, num_envs: int) -> MemoryState:
         expected = [((num_envs, *spec.shape), spec.dtype) for spec in self.state_spec]

@@ -8,6 +8,7 @@ know nothing of poses: the map that they are given is already centred on the age
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import cast
 
@@ -140,6 +141,14 @@ class ContextRead(nn.Module):
         return context if self.use_position else context[:, : self.channels]
 
 
+POINTED = 4
+"""Values that a pointer tells of the place it points at."""
+NEAR = 1.5
+"""Cells around a place, to each side, that count as there: one stands before what pays, and cells are coarse."""
+NOWHERE = -1e4
+"""Score of a cell to which no way is known: its attention is 0."""
+
+
 class PointRead(nn.Module):
     """Attention over the cells of a map as a vote: each cell speaks for the action that begins the way to it.
 
@@ -149,13 +158,21 @@ class PointRead(nn.Module):
     paid draws the attention to the cells that spoke for it.
 
     Shapes: latent (B, latent_size), map_ego (B, C, size, size), begins (B, size, size) whole numbers, the action that
-    begins the way to each cell or `num_actions` where there is none, lengths (B, size, size) -> (B, num_actions),
-    which sum to 1.
+    begins the way to each cell or `num_actions` where there is none, lengths (B, size, size) -> (B, output_size):
+    the vote, which sums to 1; what is told of the place, `POINTED` values: x and y of the attended position in
+    (-1, 1), how well query and cells agree, from -1 to 1, and the length of the way; and last the logarithm of the
+    attention's share within `NEAR` cells of a place that is given, 0 without one and where no way leads there.
     """
 
-    def __init__(self, latent_size: int, channels: int, num_actions: int) -> None:
+    positions: Tensor
+
+    def __init__(self, latent_size: int, channels: int, map_size: int, num_actions: int) -> None:
         super().__init__()
         self.channels, self.num_actions = channels, num_actions
+        self.output_size = num_actions + POINTED + 1
+        self.register_buffer(
+            "positions", cell_positions(map_size).to(torch.get_default_dtype()), persistent=False
+        )
         self.query = nn.Linear(latent_size, channels + 2)
         orthogonal(self.query, 1.0)
         with torch.no_grad():
@@ -168,19 +185,36 @@ class PointRead(nn.Module):
         begins: Tensor,
         lengths: Tensor,
         *,
+        place: Tensor | None = None,
         trace: MemoryTrace | None = None,
     ) -> Tensor:
-        """The vote (B, num_actions); a trace gets the attention, `pointing` (B, size, size)."""
+        """Vote, what is told, and the share near `place` (B, 2), x and y as the positions, NaN where there is none.
+
+        A trace gets the attention, `pointing` (B, size, size).
+        """
         query, beta, near = self.query(latent).split((self.channels, 1, 1), -1)
-        scores = oneplus(beta) * similarities(rows_from_image(map_ego), query, "cosine")
-        scores = scores - F.softplus(near) * lengths.flatten(1).to(scores.dtype)
+        agree = similarities(rows_from_image(map_ego), query, "cosine")
+        far = lengths.flatten(1).to(agree.dtype)
         speaks_for = begins.flatten(1).long()
         nowhere = speaks_for == self.num_actions
-        attention = scores.masked_fill(nowhere, -1e4).softmax(
-            -1
-        )  # uniform over cells that speak for nothing, if all
+        scores = (oneplus(beta) * agree - F.softplus(near) * far).masked_fill(nowhere, NOWHERE)
+        log_attention = scores.log_softmax(-1)  # uniform over cells that speak for nothing, if all
+        attention = log_attention.exp()
         if trace is not None:
             trace["pointing"] = attention.detach().unflatten(-1, begins.shape[1:])
         sums = attention.new_zeros(len(attention), self.num_actions + 1).scatter_add(1, speaks_for, attention)
         votes, nothing = sums.split((self.num_actions, 1), -1)
-        return votes + nothing / self.num_actions
+        of_place = ((attention * agree).sum(-1, keepdim=True), (attention * far).sum(-1, keepdim=True))
+        told = torch.cat((attention @ self.positions.to(attention.dtype), *of_place), -1)
+        told = told.masked_fill(nowhere.all(-1, keepdim=True), 0.0)
+        share = self._share(log_attention, nowhere, place)
+        return torch.cat((votes + nothing / self.num_actions, told, share[:, None]), -1)
+
+    def _share(self, log_attention: Tensor, nowhere: Tensor, place: Tensor | None) -> Tensor:
+        if place is None:
+            return log_attention.new_zeros(len(log_attention))
+        within = NEAR * 2 / math.isqrt(len(self.positions))
+        close = (self.positions - place[:, None]).abs().amax(-1) <= within  # NaN is close to nothing
+        close = close & ~nowhere
+        share = log_attention.masked_fill(~close, NOWHERE).logsumexp(-1)
+        return torch.where(close.any(-1), share, 0.0)

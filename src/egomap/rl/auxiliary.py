@@ -18,10 +18,11 @@ from torch import Tensor
 from egomap.config import LearnerSettings, require
 from egomap.geometry.frames import motion_between
 from egomap.named import import_named
+from egomap.rl.hindsight import next_paid
 from egomap.rl.rollout import Rollout
 
-HOME_UNIT = 600.0
-"""Map units that the way home is divided by, so that it is about 1 in the mazes of the paper."""
+UNIT = 600.0
+"""Map units that ways are divided by, so that they are about 1 in the mazes of the paper."""
 
 
 class Auxiliary(Protocol):
@@ -48,7 +49,7 @@ def squared(told: Tensor, target: Tensor) -> Tensor:
 class Home:
     """The way home: where the episode began, from the poses that the agent was given.
 
-    Convention: (right, ahead) in the agent's frame, in units of `HOME_UNIT` map units.
+    Convention: (right, ahead) in the agent's frame, in units of `UNIT` map units.
     """
 
     size = 2
@@ -71,10 +72,28 @@ class Home:
             rows.append(home)
         self._home = home  # of the last row, which becomes the first of the next rollout
         steps = rollout.steps
-        return motion_between(pose[:steps], torch.stack(rows[:steps]))[..., :2] / HOME_UNIT
+        return motion_between(pose[:steps], torch.stack(rows[:steps]))[..., :2] / UNIT
 
 
-AUXILIARIES: dict[str, type[Auxiliary]] = {"home": Home}
+class Paid:
+    """Where the episode is paid next, if that comes within the rollout (`egomap.rl.hindsight`).
+
+    Convention: (right, ahead) in the agent's frame, in units of `UNIT` map units.
+    """
+
+    size = 2
+
+    @staticmethod
+    def loss(told: Tensor, target: Tensor) -> Tensor:
+        """The squared error."""
+        return squared(told, target)
+
+    def targets(self, rollout: Rollout) -> Tensor:
+        """(T, N, 2); NaN where it is not in the rollout."""
+        return next_paid(rollout) / UNIT
+
+
+AUXILIARIES: dict[str, type[Auxiliary]] = {"home": Home, "paid": Paid}
 """By the names of `--learner.auxiliary`."""
 
 

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from egomap.agents.agent import AgentOutput
 from egomap.agents.heads import entropy, log_prob
 from egomap.config import LearnerSettings, require, weighted
+from egomap.memory.protocol import PAID_AT
 from egomap.named import import_named
 from egomap.rl.auxiliary import auxiliary_loss
 from egomap.rl.rollout import Batch
@@ -120,6 +121,19 @@ def auxiliary_term(output: AgentOutput, batch: Batch, settings: LearnerSettings)
     return loss, {"auxiliary_loss": loss}
 
 
+def hindsight_term(output: AgentOutput, batch: Batch, settings: LearnerSettings) -> tuple[Tensor, Figures]:
+    """-log of the pointer's attention near the place where the episode is paid next (`egomap.rl.hindsight`).
+
+    Rows in which nothing is paid later, or to whose place no way is known yet, count as 0. Over the others its figure
+    `pointing_share` is the geometric mean of the attention's share.
+    """
+    share = output.output[..., -1]
+    with torch.no_grad():
+        told = (share != 0).sum().clamp(min=1)
+        figure = (share.sum() / told).exp()
+    return -share.mean(), {"pointing_share": figure}
+
+
 def imitation_weight(settings: LearnerSettings, spent: float) -> float:
     """Weight of the imitation term when a share `spent` of the budget is spent."""
     return falling(settings.imitation_weight, settings.imitation_decay, spent)
@@ -134,6 +148,11 @@ TERMS: dict[str, Term] = {
         lambda settings, spent: settings.auxiliary_weight,
         auxiliary_term,
         lambda batch: batch.auxiliary is not None,
+    ),
+    "hindsight": Term(
+        lambda settings, spent: settings.hindsight_weight,
+        hindsight_term,
+        lambda batch: PAID_AT in batch.observations,
     ),
 }
 """Every term that egomap ships; they are added up in this order."""

@@ -19,6 +19,7 @@ from egomap.config import TeacherKind, TrainConfig
 from egomap.evaluation.network import NetworkPlayer
 from egomap.evaluation.runner import EpisodeResult, play
 from egomap.evaluation.tables import summary
+from egomap.rl import hindsight
 from egomap.rl.auxiliary import Targets
 from egomap.rl.bonuses import Bonuses
 from egomap.rl.collect import Collector, EndedEpisode
@@ -164,6 +165,7 @@ class Trainer:
         ended = self._collector.collect(lesson)
         bonuses = self._bonuses.pay(self._collector.rollout, spent)
         self._targets.fill(self._collector.rollout)
+        hindsight.fill(self._collector.rollout, self.agent.memory, learner.hindsight_weight)
         collected = time.perf_counter()
         rate = learner.learning_rate
         if learner.learning_rate_decay == "linear":
