@@ -168,10 +168,10 @@ class Guides(nn.Module):
 class GuidedMemory(nn.Module):
     """Any memory with guides.
 
-    Its output is [inner output, ReLU(FC(inner output, told)), told, told of the place, votes, who is followed, share].
-    What is told are direction and length of each guide's way and, with `use_reward`, what was earned so far; the
-    pointer tells of its place (`PointRead`). The share is of the pointer's attention near the place that the note
-    `PAID_AT` (right, ahead; map units) tells, as a logarithm: for a term of the loss, and no input of the heads.
+    Output: [inner output, ReLU(FC(inner output, told)), told, told of the place, votes, who is followed, share]. What
+    is told are direction and length of each guide's way and, with `use_reward`, what was earned so far; the pointer
+    tells of its place (`PointRead`). The share is of the pointer's attention near the place that the note `PAID_AT`
+    (right, ahead; map units) tells, as a logarithm: for a term of the loss, and no input of the heads.
 
     Args:
         inner: The memory; it works as it does alone. One with `step_with_map` and `unroll_with_map` gets a pointer.
