@@ -8,13 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from small_runs import SMALL
+from small_runs import SMALL, Train
 
 from egomap.cli import main
 from egomap.config import ScenarioConfig
 from egomap.scenarios.dataset import ScenarioSet, generate
-
-Train = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from egomap.training.checkpoint import checkpoints
@@ -17,6 +18,7 @@ SMALL = (
     "--checkpoint-every=32",
 )
 """32 decisions, and a checkpoint, in each update."""
+Train = Callable[..., "subprocess.CompletedProcess[str]"]
 PROGRAM = (sys.executable, "-m", "egomap", "train")
 
 

@@ -14,12 +14,13 @@ import time
 from pathlib import Path
 
 import pytest
+from small_runs import Train
 
 from egomap.scenarios.dataset import ScenarioSet
 from egomap.training.distributed import join_ranks
 from egomap.training.metrics import read_metrics
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(seconds=8)
 
 RANK_CHECK = Path(__file__).with_name("rank_check.py")
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
@@ -43,10 +44,9 @@ def flags(scenarios: ScenarioSet, run: Path, *, budget: int) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("kind", ["egomap", "gru"])
-def test_two_ranks_agree(kind: str) -> None:
+def test_two_ranks_agree() -> None:
     done = subprocess.run(
-        [*TORCHRUN, "--standalone", "--nproc-per-node=2", str(RANK_CHECK), kind],
+        [*TORCHRUN, "--standalone", "--nproc-per-node=2", str(RANK_CHECK), "egomap", "gru"],
         capture_output=True,
         text=True,
         env=ENVIRONMENT,
@@ -274,7 +274,7 @@ def test_a_box_that_dies(mazes: ScenarioSet, tmp_path: Path) -> None:
     assert int(rows[-1]["decisions"]) >= 60 * 32
 
 
-def test_another_number_of_ranks(mazes: ScenarioSet, tmp_path: Path) -> None:
+def test_another_number_of_ranks(mazes: ScenarioSet, train_here: Train, tmp_path: Path) -> None:
     """A run of two ranks goes on with one: the counters count decisions, not updates of some number of ranks."""
     run = tmp_path / "run"
     arguments = flags(mazes, run, budget=4 * 32)
@@ -289,14 +289,7 @@ def test_another_number_of_ranks(mazes: ScenarioSet, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     config = run / "config.json"
     config.write_text(config.read_text().replace('"budget": 128', '"budget": 160'))
-    alone = subprocess.run(
-        [sys.executable, "-m", "egomap", "train", f"--run={run}", "--resume"],
-        capture_output=True,
-        text=True,
-        env=ENVIRONMENT,
-        timeout=200,
-        check=False,
-    )
+    alone = train_here(f"--run={run}", "--resume")
     assert alone.returncode == 0, alone.stderr
     decisions = [int(row["decisions"]) for row in read_metrics(run / "metrics.csv")]
     assert decisions == [32, 64, 96, 128, 144, 160]

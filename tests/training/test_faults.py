@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from small_runs import SMALL, refusal, state, train
+from small_runs import SMALL, Train, refusal, state, train
 
 from egomap.config import ScenarioConfig, Task
 from egomap.scenarios.dataset import ScenarioSet, generate
@@ -21,7 +21,6 @@ from egomap.training.metrics import read_metrics
 pytestmark = pytest.mark.slow
 
 Begun = Callable[..., None]
-Train = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
@@ -71,26 +70,28 @@ def test_weights_that_explode(
     assert state(run) == before
 
 
-def test_a_run_that_explodes_at_once_saves_nothing(mazes: ScenarioSet, tmp_path: Path) -> None:
+def test_a_run_that_explodes_at_once_saves_nothing(
+    mazes: ScenarioSet, train_here: Train, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     flags = (f"--scenarios={mazes.folder}", "--budget=3200", *SMALL, f"--run={run}")
-    told = refusal(train(*flags, "--learner.learning-rate=1e25"))
+    told = refusal(train_here(*flags, "--learner.learning-rate=1e25"))
     assert told.endswith("Try a lower learning rate.")
     assert not checkpoints(run / "checkpoints")
 
 
 @pytest.mark.parametrize("left", [1_000_000, 8192])  # less than a checkpoint; a few rows of metrics
-def test_a_full_disk(disk: Path, mazes: ScenarioSet, begun: Begun, left: int) -> None:
+def test_a_full_disk(disk: Path, mazes: ScenarioSet, begun: Begun, train_here: Train, left: int) -> None:
     run = disk / "run"
     begun(run, mazes)
     before = state(run)
     fill(disk, left=left)
-    told = refusal(train(f"--run={run}", "--resume"))
+    told = refusal(train_here(f"--run={run}", "--resume"))
     assert told.startswith(f"{run}/") and told.endswith(": No space left on device."), told
     assert state(run) == before
     assert not [name for name in os.listdir(run / "checkpoints") if name.endswith(".tmp")]
     (disk / "filler").unlink()
-    done = train(f"--run={run}", "--resume")
+    done = train_here(f"--run={run}", "--resume")
     assert done.returncode == 0, done.stderr
     assert [int(row["update"]) for row in read_metrics(run / "metrics.csv")] == list(range(1, 11))
 
@@ -167,13 +168,15 @@ def test_a_lock_that_is_a_link(tmp_path: Path) -> None:
         assert (run / ".lock").read_text() == "what is in a lock stays there"
 
 
-def test_settings_beside_resume(tmp_path: Path) -> None:
-    told = refusal(train(f"--run={tmp_path}", "--resume", "--budget=4e6", "--learner.learning-rate=1e-4"))
+def test_settings_beside_resume(train_here: Train, tmp_path: Path) -> None:
+    told = refusal(
+        train_here(f"--run={tmp_path}", "--resume", "--budget=4e6", "--learner.learning-rate=1e-4")
+    )
     assert told == "--resume goes on with the run's own settings; leave out --learner."
 
 
-def test_a_preset_beside_resume(tmp_path: Path) -> None:
-    told = refusal(train(f"--run={tmp_path}", "--resume", "--preset=paper"))
+def test_a_preset_beside_resume(train_here: Train, tmp_path: Path) -> None:
+    told = refusal(train_here(f"--run={tmp_path}", "--resume", "--preset=paper"))
     assert told == "--resume goes on with the run's own settings; leave out --preset."
 
 
