@@ -23,13 +23,13 @@ train: setup
 test: setup
 	$(PYTEST)
 
-# The inner loop: without whole trainings.
+# The inner loop, a minute: without trainings and without most of what needs engines or processes.
 test-fast: setup
 	$(PYTEST) -m "not slow"
 
 # The tests that compare floats, as older processors would compute them.
 test-isa: setup
-	$(BIN)/python tools/test_isa.py -n auto --maxprocesses 4 --dist loadfile
+	$(BIN)/python tools/test_isa.py
 
 # A fresh clone, and the wheel without a checkout; in a temporary folder.
 check-wheel:
