@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,14 +36,23 @@ settings.load_profile("deterministic")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One more process than cores, for many a test waits for engines and processes of its own; four at most."""
-    return min(len(usable_cores()) + 1, 4)
+    """One more process than cores, for many a slow test waits for engines and processes of its own; four at most."""
+    waits = config.getoption("markexpr") != "not slow"
+    return min(len(usable_cores()) + waits, 4)
+
+
+def seconds_of(item: pytest.Item) -> float:
+    """Roughly what a test takes: what `slow(seconds=...)` says, a few seconds if it does not, else next to none."""
+    slow = item.get_closest_marker("slow")
+    return 0.1 if slow is None else slow.kwargs.get("seconds", 3.0)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests first, those with the most of them before all: no process is left with one at the end."""
-    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
-    items.sort(key=lambda item: -slow[item.path])
+    """Files that take longest first: no process is left with one at the end."""
+    seconds: defaultdict[Path, float] = defaultdict(float)
+    for item in items:
+        seconds[item.path] += seconds_of(item)
+    items.sort(key=lambda item: -seconds[item.path])
 
 
 TASKS: tuple[Task, ...] = ("labyrinth", "find-return", "ordered-items")
