@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from egomap.agents.explorer.things import LOOKS, evidence, tint, tinted
+from egomap.agents.explorer.things import LOOKS, Things, evidence, tint, tinted
 from egomap.agents.explorer.walker import Walker
 from egomap.agents.planner import OPEN, move
 from egomap.config import Camera
@@ -124,6 +124,44 @@ def test_colours_tell_pillars_apart_and_mazes_say_nothing():
     assert len(LOOKS) == 10
 
 
+def view_of(pixels: int, depth: float) -> tuple[np.ndarray, np.ndarray]:
+    """Grey, with a patch straight ahead in the red of a red pillar."""
+    rgb, away = np.full((3, 64, 112), 60, np.uint8), np.full((64, 112), 300.0, np.float32)
+    patch = np.s_[34 : 34 + pixels, 55:57]
+    rgb[0][patch], rgb[1][patch], rgb[2][patch] = 120, 0, 0
+    away[patch] = depth
+    return rgb, away
+
+
+def test_a_few_pixels_near_by_are_no_thing_and_far_away_they_add_up():
+    tangents = (np.arange(CAMERA.width) + 0.5 - CAMERA.cx) / CAMERA.fx
+    near, far = Things(("red pillar",)), Things(("red pillar",))
+    for _ in range(4):
+        near.see(*view_of(2, 60.0), (0.0, 0.0, 0.0), tangents)
+    assert near.where(0) is None and near.kinds() == []
+    far.see(*view_of(2, 280.0), (0.0, 0.0, 0.0), tangents)
+    assert far.where(0) is None
+    far.see(*view_of(2, 280.0), (0.0, 0.0, 0.0), tangents)
+    assert far.where(0) == pytest.approx((280.0, 0.0), abs=4)
+
+
+def test_a_goal_that_was_not_there_is_dismissed_until_it_is_seen_anew():
+    search = search_for("labyrinth", 1, CAMERA, 800.0)
+    green = np.full((3, 64, 112), 60, np.uint8)
+    green[0, 34:44, 50:62], green[1, 34:44, 50:62], green[2, 34:44, 50:62] = 56, 120, 40
+    away = np.full((64, 112), 100.0, np.float32)
+    search.see(green, away, np.zeros(3), 0.0)
+    seen = search.goal()
+    assert seen is not None and seen[0] == pytest.approx(100, abs=1)
+    grey, there = np.full_like(green, 60), np.array((100.0, 0.0, 0.0))
+    for _ in range(5):
+        assert search.goal() == seen
+        search.see(grey, away, there, 0.0)
+    assert search.goal() is None
+    search.see(green, away, np.zeros(3), 0.0)
+    assert search.goal() is not None
+
+
 def test_a_tinted_view_is_known():
     view = np.full((3, 64, 112), 60, np.uint8)
     assert not tinted(view)
@@ -180,7 +218,9 @@ def test_it_is_told_what_others_did_in_its_place():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("task", "size", "least"), [("find-return", 5, 0.9), ("labyrinth", 5, 0.93)])
+@pytest.mark.parametrize(
+    ("task", "size", "least"), [("find-return", 5, 0.9), ("labyrinth", 5, 0.93), ("ordered-items", 5, 2.3)]
+)
 def test_it_solves_mazes_that_it_never_saw(task, size, least):
     with_layouts = DoomVectorEnv(4, task=task, size=size, split="test", episodes_per_layout=1)
     worlds = Worlds(with_layouts.worlds.worlds[:8])

@@ -17,6 +17,7 @@ from egomap.inspector.mind import Mind
 from egomap.inspector.record import NetworkDriver, Stage
 from egomap.scenarios.dataset import ScenarioSet
 from egomap.scenarios.tasks import player_start
+from egomap.ways.guides import GUIDES
 from egomap.worlds.ego_motion import Pose, ego_motion_between
 
 from .conftest import MAP_SIZE, Recorder, small_agent
@@ -24,9 +25,10 @@ from .conftest import MAP_SIZE, Recorder, small_agent
 pytestmark = pytest.mark.slow
 
 
-def test_an_inspected_episode_is_the_one_that_was_evaluated(sets: dict[Task, ScenarioSet]) -> None:
+@pytest.mark.parametrize("kind", ["gru", "guided"])
+def test_an_inspected_episode_is_the_one_that_was_evaluated(sets: dict[Task, ScenarioSet], kind: str) -> None:
     worlds = worlds_of_set(sets["labyrinth"], "test")
-    agent = small_agent("gru", worlds)
+    agent = small_agent(kind, worlds)
     env = DoomVectorEnv(len(worlds), worlds=worlds, episodes_per_layout=1)
     try:
         evaluated = play(env, NetworkPlayer(agent, env.num_envs), seed=7)
@@ -37,6 +39,25 @@ def test_an_inspected_episode_is_the_one_that_was_evaluated(sets: dict[Task, Sce
             seen = stage.play(result.layout, NetworkDriver(), mind=Mind(agent), seed=7)
             assert (len(seen), seen.outcome == "solved") == (result.decisions, result.success)
             assert seen.total_reward == pytest.approx(result.total_reward, abs=1e-6)
+
+
+def test_whom_an_agent_follows_is_recorded(sets: dict[Task, ScenarioSet]) -> None:
+    """Its choices are those that it drew, its shares are of the policy, and home is where the episode began."""
+    worlds = worlds_of_set(sets["find-return"], "test")
+    with Stage(worlds) as stage:
+        found = stage.play(0, NetworkDriver(), mind=Mind(small_agent("egomap+", worlds)), seed=1)
+    guides, count = found.guides, len(found)
+    assert guides is not None and guides.names == ("itself", "outward", "homeward", "pointer")
+    np.testing.assert_array_equal(guides.choice % 5, found.action)
+    np.testing.assert_allclose(guides.shares.sum(1), 1, atol=1e-5)
+    assert len(set(guides.whom.tolist())) > 2 and guides.ways.shape == (count, 2, 3)
+    assert guides.pointing is not None
+    assert guides.pointing.shape == (count, MAP_SIZE, MAP_SIZE)
+    np.testing.assert_allclose(guides.pointing.sum((1, 2)), 1, atol=1e-4)
+    homeward = guides.ways[:, GUIDES.index("homeward")]
+    known = homeward[:, 2] > 0
+    np.testing.assert_allclose(np.hypot(homeward[known, 0], homeward[known, 1]), 1, atol=1e-5)
+    assert known.any() and homeward[:, 2].max() > 1  # decisions, not parts of an episode
 
 
 def test_shapes_and_the_way_from_the_start(recorded: Recorder) -> None:

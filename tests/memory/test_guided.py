@@ -113,6 +113,20 @@ def test_whom_one_follows_ends_with_the_way_a_payment_or_the_episode() -> None:
     assert after.whom.tolist() == [1, 1, 2, 0, 3, 0]
 
 
+def test_the_log_tells_whom_it_follows() -> None:
+    agent, seen = agent_of("egomap+"), {name: part[0] for name, part in observations().items()}
+    with torch.no_grad():
+        step = agent.step(seen, agent.initial_state(N), torch.ones(N, dtype=torch.bool))
+    told = agent.following(step, torch.tensor([0, 4, 7, 11]))  # itself twice, outward, homeward
+    entropy = told.pop("follow_entropy")
+    assert told == {
+        "follow_itself": 0.5, "follow_outward": 0.25, "follow_homeward": 0.25, "follow_pointer": 0.0
+    }  # fmt: skip
+    whom = agent.whom(step)
+    assert torch.allclose(whom.sum(1), torch.ones(N, dtype=whom.dtype)) and 0 < entropy < 1
+    assert entropy == pytest.approx(float(-(whom * whom.log()).sum(1).mean()) / math.log(4))
+
+
 def test_the_state_is_told_what_was_chosen() -> None:
     memory = agent_of("guided").memory
     assert isinstance(memory, GuidedMemory)

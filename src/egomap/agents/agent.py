@@ -14,9 +14,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from egomap.agents.heads import Heads, choice_of, choose, entropy, of_actions, taken
+from egomap.agents.heads import Heads, choice_of, choose, entropy, of_actions, of_guides, taken
 from egomap.agents.perception import KERNELS, STRIDES, Perception
 from egomap.config import NUM_ACTIONS, AgentConfig, Camera
+from egomap.memory.figures import attention_entropy
 from egomap.memory.protocol import (
     Fitting,
     Memory,
@@ -38,6 +39,9 @@ Observation = Mapping[str, Tensor]
 """rgb (..., 3, H, W) uint8, depth (..., H, W) map units, pose (..., 3), ego_motion (..., 3), and reward (...), what
 the decision before brought, if it is to be told; and what the memory noted of it, if it has been noted before;
 others are ignored."""
+
+ITSELF = "itself"
+"""Whom an agent with guides follows when it follows none of them."""
 
 OBSERVATION_KEYS = ("rgb", "depth", "pose", "ego_motion")
 
@@ -187,6 +191,16 @@ class Agent(nn.Module):
         """Probabilities (N, actions) of the actions proper, float64."""
         return of_actions(step.logits.double(), self.heads.num_actions).softmax(-1)
 
+    @property
+    def followed(self) -> tuple[str, ...]:
+        """Whom the policy can follow: itself, then the guides by name; empty without guides."""
+        names = tuple(getattr(self.memory, "guide_names", ()))
+        return (ITSELF, *names) if names else ()
+
+    def whom(self, step: AgentStep) -> Tensor:
+        """Probabilities (N, followed) of whom to follow, float64; a column of ones without guides."""
+        return of_guides(step.logits.double(), self.heads.num_actions).exp()
+
     def choice_of(self, step: AgentStep, action: Tensor) -> Tensor:
         """What `step` most probably chose (N,), if these actions (N,) were taken, by whomever."""
         return choice_of(step.logits, action, self.heads.num_actions)
@@ -221,6 +235,19 @@ class Agent(nn.Module):
     def figures(self, trace: MemoryTrace) -> dict[str, float]:
         """What the memory tells of a traced step of its use; nothing if it names no figures."""
         return figures(self.memory, trace)
+
+    def following(self, step: AgentStep, choices: Tensor) -> dict[str, float]:
+        """Whom the agent follows: shares of `choices` (any shape) by name, and the entropy of that choice in `step`.
+
+        The entropy is a part of the largest there is: 1 is even, 0 is certain. Empty without guides.
+        """
+        if not self.followed:
+            return {}
+        whom = choices // self.heads.num_actions
+        shares = {
+            f"follow_{name}": float((whom == k).double().mean()) for k, name in enumerate(self.followed)
+        }
+        return {**shares, "follow_entropy": attention_entropy(self.whom(step))}
 
     def forward(self, observations: Observation, state: MemoryState, episode_start: Tensor) -> AgentOutput:
         """The same as `unroll`."""

@@ -111,6 +111,11 @@ def of_actions(logits: Tensor, num_actions: int) -> Tensor:
     return logits.unflatten(-1, (-1, num_actions)).logsumexp(-2)
 
 
+def of_guides(logits: Tensor, num_actions: int) -> Tensor:
+    """Log-probabilities (..., n) of whom to follow, whatever is done then: (..., n * actions) -> (..., n)."""
+    return logits.log_softmax(-1).unflatten(-1, (-1, num_actions)).logsumexp(-1)
+
+
 def entropy(logits: Tensor) -> Tensor:
     """Entropy of the policy in nats: logits (..., actions) -> (...)."""
     log_probs = logits.log_softmax(-1)

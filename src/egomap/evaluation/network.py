@@ -80,10 +80,18 @@ class NetworkPlayer:
         self._last = self._step(observation, playing)
         return self._agent.policy(self._last).numpy()
 
-    def acted(self, actions: np.ndarray) -> None:
-        """Be told which actions (N,) were taken after `policy`, if others choose them."""
+    def acted(self, actions: np.ndarray, choices: np.ndarray | None = None) -> None:
+        """Be told which actions (N,) were taken after `policy`, if others choose them.
+
+        Args:
+            actions: What was done.
+            choices: The entries (N,) of the table of choices that were drawn; None: the most probable ones.
+        """
         assert self._last is not None, "policy() comes first"
-        choice = self._agent.choice_of(self._last, torch.from_numpy(actions))
+        if choices is None:
+            choice = self._agent.choice_of(self._last, torch.from_numpy(actions))
+        else:
+            choice = torch.from_numpy(choices)
         self._state = self._agent.commit(self._state, choice)
 
     @torch.no_grad()

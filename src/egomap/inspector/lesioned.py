@@ -111,10 +111,12 @@ def _watch(
     layout = recording.layout_index
     player.begin(0, world, Episode(layout, episode_seed(recording.seed, layout, 0)))
     alone = np.array([True])
+    # Whom the agent follows is what it has decided, not what it remembers: the copy is told.
+    choices = None if recording.guides is None else recording.guides.choice
     with surgery:
         policies = []
         for t in range(len(recording)):
             observation = {name: array[None] for name, array in recording.observation(t).items()}
             policies.append(player.policy(observation, alone)[0])
-            player.acted(recording.action[t : t + 1])
+            player.acted(recording.action[t : t + 1], None if choices is None else choices[t : t + 1])
     return LesionTrack(lesion, replacements(agent.memory, lesion, by), np.stack(policies).astype(np.float32))

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from egomap.agents.agent import Agent, AgentStep
-from egomap.inspector.recording import MapTrack, MindTrack, PlanesTrack, Recording, levels_of
+from egomap.inspector.recording import GuidesTrack, MapTrack, MindTrack, PlanesTrack, Recording, levels_of
 from egomap.memory.protocol import MemoryTrace
 from egomap.memory.shown import shown
 
@@ -22,6 +22,8 @@ class Thought(NamedTuple):
     """What a network thinks at one decision; arrays without a time axis, names as in `MapTrack`."""
 
     probabilities: np.ndarray
+    choices: np.ndarray
+    """What is drawn from: float64; as the probabilities, or with guides of whom to follow and what to do."""
     value: float
     output: np.ndarray
     hidden: np.ndarray | None = None
@@ -31,6 +33,9 @@ class Thought(NamedTuple):
     position: np.ndarray | None = None
     beta: float | None = None
     planes: np.ndarray | None = None
+    shares: np.ndarray | None = None
+    ways: np.ndarray | None = None
+    pointing: np.ndarray | None = None
 
 
 class Mind:
@@ -42,10 +47,12 @@ class Mind:
         self._start = True
         self._visited = np.zeros(0, bool)
         self._last: AgentStep | None = None
+        self._chosen: list[int] = []
 
     def begin(self) -> None:
         """Forget everything."""
         self._start = True
+        self._chosen = []
         self._visited = np.zeros(0, bool)
 
     @torch.no_grad()
@@ -58,12 +65,18 @@ class Mind:
         self._state, self._start, self._last = step.state, False, step
         thought = Thought(
             probabilities=self._agent.policy(step)[0].numpy(),
+            choices=step.logits[0].double().softmax(-1).numpy(),
             value=float(step.value[0]),
             output=trace["output"][0].numpy().copy(),
             hidden=_row(trace, "hidden"),
         )
         if self._shown.planes is not None:
             thought = thought._replace(planes=_row(trace, "place_near"))
+        if self._shown.guides is not None:
+            shares = self._agent.whom(step)[0].numpy()
+            thought = thought._replace(
+                shares=shares, ways=_row(trace, "ways"), pointing=_row(trace, "pointing")
+            )
         found = self._shown.map
         if found is None:
             return thought
@@ -71,11 +84,19 @@ class Mind:
         return add[found.frame](thought, trace)
 
     @torch.no_grad()
-    def acted(self, action: int) -> None:
-        """Be told which action was taken after `see`, whoever chose it."""
+    def acted(self, action: int, choice: int | None = None) -> None:
+        """Be told which action was taken after `see`, whoever chose it.
+
+        Args:
+            action: What was done.
+            choice: Which of the thought's choices it was; None if somebody else acted: the most probable one.
+        """
         assert self._last is not None, "see() comes first"
-        choice = self._agent.choice_of(self._last, torch.tensor([action]))
-        self._state = self._agent.commit(self._state, choice)
+        chosen = torch.tensor([action if choice is None else choice])
+        if choice is None:
+            chosen = self._agent.choice_of(self._last, chosen)
+        self._chosen.append(int(chosen[0]))
+        self._state = self._agent.commit(self._state, chosen)
 
     def watch(self, recording: Recording) -> MindTrack:
         """Its thoughts in an episode that another agent played."""
@@ -95,7 +116,7 @@ class Mind:
 
         probabilities, value, output = stack("probabilities"), stack("value"), stack("output")
         assert probabilities is not None and value is not None and output is not None
-        tracks = self._map_track(stack), self._planes_track(stack)
+        tracks = self._map_track(stack), self._planes_track(stack), self._guides_track(stack)
         return MindTrack(probabilities, value, stack("hidden"), output, *tracks)
 
     def _map_track(self, stack: Callable[..., Any]) -> MapTrack | None:
@@ -108,6 +129,12 @@ class Mind:
     def _planes_track(self, stack: Callable[..., Any]) -> PlanesTrack | None:
         found = self._shown.planes
         return None if found is None else PlanesTrack(*found, levels_of(stack("planes"), found.signed))
+
+    def _guides_track(self, stack: Callable[..., Any]) -> GuidesTrack | None:
+        if self._shown.guides is None:
+            return None
+        choice = np.array(self._chosen, np.int64)
+        return GuidesTrack(self._agent.followed, stack("shares"), choice, stack("ways"), stack("pointing"))
 
     def _with_world_map(self, thought: Thought, trace: MemoryTrace) -> Thought:
         features = trace["map_world"][0].numpy().copy()  # (tiles, C, size, size)

@@ -52,7 +52,8 @@
     : map ? (map.frame === "ego" ? "The true maze, with the agent's map laid over it where the agent stands."
       : "The true maze, with the agent's map laid over it.")
       : "The true maze and the agent's way through it.";
-  const whyDecide = mind ? "How probable each action is, the one taken, and what the agent expects."
+  const whyDecide = data.guides ? "Whom it follows (arrows: where they lead, seen by the agent), how probable each action is, the one taken."
+    : mind ? "How probable each action is, the one taken, and what the agent expects."
     : "The action taken; this agent has no network to look into.";
   $("why-decide").textContent = whyDecide;
   const about = { agent: data.agent, driver: data.driver, layout: data.layout_id, seed: data.seed, ...data.settings };
@@ -97,12 +98,16 @@
     const tile = Math.floor(row / S) * across + Math.floor(column / S);
     return tile * S * S + (row % S) * S + (column % S);
   };
-  const attentionAt = (index) => arrays.attention[now * tiles * S * S + index] / 65535 * map.peak[now];
+  const guides = data.guides, withPointer = Boolean(guides && guides.peak && map);
+  let pointed = false; /* show the pointer's attention, not the query's */
+  const levelAt = (index) => (pointed ? arrays.pointing : arrays.attention)[now * tiles * S * S + index];
+  const peak = () => (pointed ? guides : map).peak[now];
+  const attentionAt = (index) => levelAt(index) / 65535 * peak();
   const mapColour = (index) => {
     const i = now * tiles * S * S + index;
     return arrays.known[i] ? [arrays.map[3 * i], arrays.map[3 * i + 1], arrays.map[3 * i + 2], 255] : NOTHING;
   };
-  const attentionColour = (index) => attentionColours[arrays.attention[now * tiles * S * S + index] >> 8];
+  const attentionColour = (index) => attentionColours[levelAt(index) >> 8];
   const marks = {};
   /* Rings for start and goals, one on each of so many tiles. */
   const makeSpots = (svg, count, width) => {
@@ -138,9 +143,20 @@
     $("why-map").textContent = map.frame === "ego"
       ? "What it remembers, seen from where it stands, facing up. Similar colours are similar features."
       : "One map for each heading, north up. It writes only at the cell where it stands.";
-    $("why-attention").textContent = arrow
-      ? "Where its query finds what it looks for; the arrow is the position that it reads."
-      : "Where its query finds what it looks for.";
+    const explainAttention = () => {
+      $("why-attention").textContent = pointed ? "Where the pointer, one of its guides, wants to go."
+        : `Where its query finds what it looks for${arrow ? "; the arrow is the position that it reads" : ""}.`;
+    };
+    explainAttention();
+    $("reader").hidden = !withPointer;
+    for (const radio of $("reader").querySelectorAll("input")) {
+      radio.addEventListener("change", () => {
+        pointed = radio.value === "pointer";
+        explainAttention();
+        showMaps();
+        showOverlay();
+      });
+    }
     $("map-key").textContent = `colours: ${percent(map.explained)} of variance`
       + (data.known_layout ? "; rings: goals" : "");
     if (attended) scale("attention-scale", colourOf("attention"));
@@ -189,6 +205,7 @@
         agent.setAttribute("transform", `translate(${place[0] + (i % across) * S} ${place[1] + Math.floor(i / across) * S}) rotate(${place[2]})`);
       });
       if (found.arrow) {
+        found.arrow.setAttribute("visibility", name === "attention" && pointed ? "hidden" : "visible");
         const [right, ahead] = map.position[now];
         found.arrow.setAttribute("d", arrowPath(S / 2, S / 2, right * S / 2, -ahead * S / 2, 0.9));
         found.arrow.dataset.x = right;
@@ -197,7 +214,7 @@
     }
     if (attended) {
       const uniform = 1 / (tiles * S * S);
-      $("attention-peak").textContent = `${percent(map.peak[now], 2)}, ${(map.peak[now] / uniform).toFixed(1)} × even`;
+      $("attention-peak").textContent = `${percent(peak(), 2)}, ${(peak() / uniform).toFixed(1)} × even`;
     }
   };
 
@@ -236,6 +253,7 @@
   if (data.start) { const entry = make($("legend"), "li"); make(entry, "i", { class: "from" }); make(entry, "span", {}, "start"); }
   { const entry = make($("legend"), "li"); make(entry, "i", { class: "you" }); make(entry, "span", {}, "agent"); }
   const reading = arrow ? make(above, "path", { class: "arrow", "stroke-width": unit * 0.8 }) : null;
+  const leads = guides ? guides.names.slice(1).map((name) => make(above, "path", { class: `lead ${name}` })) : [];
   const believer = data.believed ? make(above, "path", { class: "agent believed", d: wedge(unit * 2.4), "stroke-width": unit * 0.5 }) : null;
   const walker = make(above, "path", { class: "agent", id: "walker", d: wedge(unit * 2.6), "stroke-width": unit * 0.5 });
   const hovered = make(above, "path", { class: "cell", "stroke-width": unit * 0.5, visibility: "hidden" });
@@ -281,6 +299,22 @@
       const dx = right * Math.sin(phi) + ahead * Math.cos(phi), dy = -right * Math.cos(phi) + ahead * Math.sin(phi);
       reading.setAttribute("d", arrowPath(x, -y, dx, -dy, unit * 2.2));
     }
+    leads.forEach((path, k) => {
+      const way = guides.ways[now][k], followed = guides.whom[now] === k + 1;
+      path.classList.toggle("followed", followed);
+      path.setAttribute("stroke-width", unit * (followed ? 1.1 : 0.6));
+      if (way) {
+        const far = unit * (way[2] > 0 ? 13 : 0), [right, ahead] = [way[0] * far, way[1] * far];
+        const dx = right * Math.sin(phi) + ahead * Math.cos(phi), dy = -right * Math.cos(phi) + ahead * Math.sin(phi);
+        path.setAttribute("d", far ? arrowPath(x, -y, dx, -dy, unit * 3) : "");
+      } else if (withPointer) { /* a ring where the pointer attends most */
+        const cells = arrays.pointing.subarray(now * S * S, (now + 1) * S * S), best = cells.indexOf(65535);
+        const right = ((best % S + 0.5) / S - 0.5) * map.extent, ahead = (0.5 - (Math.floor(best / S) + 0.5) / S) * map.extent;
+        const px = x + right * Math.sin(phi) + ahead * Math.cos(phi), py = -y + right * Math.cos(phi) - ahead * Math.sin(phi);
+        const r = unit * 2.2;
+        path.setAttribute("d", `M${px - r} ${py}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0`);
+      }
+    });
     goals.forEach(({ g, entry }, i) => {
       const done = Boolean(arrays.reached[now * goals.length + i]);
       g.classList.toggle("done", done);
@@ -411,6 +445,50 @@
       make(svg, "path", { d: `M${d.join("L")}`, class: "curve", "vector-effect": "non-scaling-stroke" });
       return { number, values, digits, cursor: make(svg, "path", { class: "cursor", "vector-effect": "non-scaling-stroke" }) };
     });
+  /* ---- whom it follows ---- */
+  const followers = guides ? guides.names.map((name, k) => {
+    const row = make($("whom"), "li", { class: name });
+    const label = make(row, "span", { class: "name" }, name);
+    const svg = document.createElementNS(SVG, "svg");
+    svg.setAttribute("viewBox", "-12 -12 24 24");
+    svg.setAttribute("aria-hidden", "true");
+    label.append(svg);
+    const needle = k && guides.ways[0][k - 1] ? make(svg, "path", { d: "M0 9V-8M-5 -3L0 -9L5 -3", class: "needle" }) : null;
+    const bar = make(make(row, "span", { class: "track" }), "i");
+    return { row, label, name, needle, bar, share: make(row, "span", { class: "share" }), far: make(row, "span", { class: "far" }) };
+  }) : [];
+  const showWhom = () => followers.forEach(({ row, label, name, needle, bar, share, far }, k) => {
+    const way = k ? guides.ways[now][k - 1] : null, known = Boolean(way && way[2] > 0), followed = guides.whom[now] === k;
+    row.classList.toggle("taken", followed);
+    label.setAttribute("aria-label", name + (followed ? ", followed" : ""));
+    bar.style.width = `${100 * guides.shares[now][k]}%`;
+    share.textContent = percent(guides.shares[now][k]);
+    far.textContent = way ? (known ? `${Math.max(1, Math.round(way[2]))} decisions` : "no way") : "";
+    if (!needle) return;
+    needle.setAttribute("visibility", known ? "visible" : "hidden");
+    needle.setAttribute("transform", `rotate(${Math.atan2(way[0], way[1]) * 180 / Math.PI})`);
+  });
+  if (guides) {
+    $("whom").hidden = false;
+    $("followed").removeAttribute("hidden");
+    $("panels").classList.add("with-guides");
+    $("followed").setAttribute("viewBox", `0 0 ${T} 1`);
+    const runs = []; /* of decisions with the same one followed */
+    guides.whom.forEach((k, t) => {
+      if (t && guides.whom[t - 1] === k) runs[runs.length - 1].width += 1;
+      else runs.push({ k, x: t, width: 1 });
+    });
+    for (const { k, x, width } of runs) make($("followed"), "rect", { x, y: 0, width, height: 1, class: guides.names[k] });
+    const counts = guides.names.map((name, k) => `${name} ${percent(guides.whom.filter((each) => each === k).length / T)}`);
+    const text = `Whom it follows: ${counts.join(", ")}`;
+    $("followed").setAttribute("aria-label", text);
+    make($("followed"), "title", {}, text);
+    for (const name of guides.names.slice(1)) {
+      const entry = make($("legend"), "li");
+      make(entry, "i", { class: `lead ${name}` });
+      make(entry, "span", {}, name);
+    }
+  }
   /* ---- what the agent would have decided without a part of its memory ---- */
   const A = data.actions.length, lesions = data.lesions || [];
   let lesion = -1; /* none */
@@ -484,6 +562,7 @@
 
   const showDecision = () => {
     showLesioned();
+    showWhom();
     bars.forEach(({ row, bar, share, name }, i) => {
       const taken = data.action[now] === i;
       row.classList.toggle("taken", taken);

@@ -21,7 +21,7 @@ from egomap import __version__
 from egomap.inspector.components import Basis, colours
 from egomap.inspector.events import events, goals_reached
 from egomap.inspector.pictures import STRIP, fitting_strips, packed
-from egomap.inspector.recording import ACTIONS, MapTrack, PlanesTrack, Recording
+from egomap.inspector.recording import ACTIONS, GuidesTrack, MapTrack, PlanesTrack, Recording
 from egomap.inspector.surroundings import GOAL_RADIUS, SAMPLES, WALL_SHARE, standing
 from egomap.scenarios.planner import wall_boxes
 from egomap.scenarios.tasks import FAMILIES, goal_looks, player_start
@@ -42,6 +42,7 @@ def page(recording: Recording, basis: Basis | None, *, most_bytes: int = MOST_BY
         **_facts(recording),
         "map": _map_facts(recording.map, basis),
         "planes": _plane_facts(recording.planes),
+        "guides": _guide_facts(recording.guides),
         "arrays": {name: about for name, (about, _) in blobs.items()},
         "strip": STRIP,
         "lossless": quality is None,
@@ -156,6 +157,18 @@ def _plane_facts(track: PlanesTrack | None) -> dict[str, Any] | None:
     return {"names": track.names, "signed": track.signed, "extent": track.extent, "size": track.size}
 
 
+def _guide_facts(track: GuidesTrack | None) -> dict[str, Any] | None:
+    if track is None:
+        return None
+    return {
+        "names": track.names,
+        "whom": track.whom.tolist(),
+        "shares": _rounded(track.shares, 4),
+        "ways": _rounded(track.ways, 3),
+        "peak": None if track.pointing is None else _floats(track.pointing.max((1, 2))),
+    }
+
+
 def _arrays(recording: Recording, basis: Basis | None) -> dict[str, np.ndarray]:
     """What is too large for JSON."""
     levels, index = np.unique(recording.depth, return_inverse=True)
@@ -172,7 +185,10 @@ def _arrays(recording: Recording, basis: Basis | None) -> dict[str, np.ndarray]:
         reached = goals_reached(recording)
         arrays["reached"] = reached.astype(np.uint8)
         arrays["standing"] = standing(recording.layout, reached).astype(np.uint8)
-    mind, track = recording.mind, recording.map
+    mind, track, guides = recording.mind, recording.map, recording.guides
+    if guides is not None and guides.pointing is not None:
+        peak = guides.pointing.max((1, 2), keepdims=True)
+        arrays["pointing"] = np.round(guides.pointing / peak * 65535).astype(np.uint16)
     if recording.planes is not None:
         arrays["planes"] = recording.planes.levels
     if mind is not None and recording.lesions:

@@ -16,7 +16,7 @@ from egomap.envs.worlds import World
 from egomap.inspector.components import Basis, colours, fit_basis
 from egomap.inspector.frame import HEIGHT, WIDTH, Moment, paint
 from egomap.inspector.mind import Mind, Thought
-from egomap.inspector.record import Observation, Stage
+from egomap.inspector.record import Act, Observation, Stage
 from egomap.inspector.recording import Recording
 from egomap.scenarios.tasks import FAMILIES, TOUCH_DISTANCE
 
@@ -134,11 +134,11 @@ class Person:
         """An episode begins."""
         self._next = time.monotonic()
 
-    def act(self, true_pose: np.ndarray, thought: Thought | None) -> int | None:
+    def act(self, true_pose: np.ndarray, thought: Thought | None) -> Act | None:
         """What the keys say."""
         action = self._window.wait_for_action(self._next)
         self._next = time.monotonic() + self._seconds
-        return action
+        return None if action is None else Act(action)
 
 
 class LiveView:

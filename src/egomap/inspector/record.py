@@ -7,7 +7,7 @@ a `Recording`. An episode depends on (seed, layout) alone and equals the one tha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,6 +26,14 @@ MOST_DECISIONS = 2100
 """A foreign map may have no time limit; a recording has one."""
 
 
+class Act(NamedTuple):
+    """What a driver chose."""
+
+    action: int
+    choice: int | None = None
+    """Which of the thought's choices it is; None if it was not drawn from them."""
+
+
 class Driver(Protocol):
     """Chooses the actions."""
 
@@ -33,7 +41,7 @@ class Driver(Protocol):
         """An episode begins."""
         ...
 
-    def act(self, true_pose: np.ndarray, thought: Thought | None) -> int | None:
+    def act(self, true_pose: np.ndarray, thought: Thought | None) -> Act | None:
         """The next action, or None to stop."""
         ...
 
@@ -49,12 +57,16 @@ class NetworkDriver:
         """Begin the episode's own stream of random numbers, the same as an evaluation's."""
         self._draws = np.random.default_rng([seed, 3])
 
-    def act(self, true_pose: np.ndarray, thought: Thought | None) -> int:
+    def act(self, true_pose: np.ndarray, thought: Thought | None) -> Act:
         """One draw."""
         assert thought is not None
+        choice = self._choose(thought.choices)
+        return Act(choice % len(thought.probabilities), choice)
+
+    def _choose(self, choices: np.ndarray) -> int:
         if self._deterministic:
-            return int(thought.probabilities.argmax())
-        shares = thought.probabilities.cumsum()
+            return int(choices.argmax())
+        shares = choices.cumsum()
         draw = self._draws.random() * shares[-1]
         return min(int(np.searchsorted(shares, draw, side="right")), len(shares) - 1)
 
@@ -69,9 +81,9 @@ class ScriptedDriver:
         """Tell the agent its layout."""
         self._agent.begin(0, world.layout, seed)
 
-    def act(self, true_pose: np.ndarray, thought: Thought | None) -> int:
+    def act(self, true_pose: np.ndarray, thought: Thought | None) -> Act:
         """Ask the agent."""
-        return self._agent.act(0, true_pose)
+        return Act(self._agent.act(0, true_pose))
 
 
 class Tape:
@@ -186,14 +198,14 @@ class Stage:
             thought = None if mind is None else mind.see(observation)
             if show is not None:
                 show(observation, true_pose, thought, sum(tape.rewards))
-            action = driver.act(true_pose, thought)
-            if action is None:
+            act = driver.act(true_pose, thought)
+            if act is None:
                 break
-            tape.decide(observation, true_pose, thought, action)
+            tape.decide(observation, true_pose, thought, act.action)
             if mind is not None:
-                mind.acted(action)
+                mind.acted(*act)
             observation, row = blank_observation()
-            reward, terminated, truncated = simulator.step(action, row)
+            reward, terminated, truncated = simulator.step(act.action, row)
             require(not simulator.interrupted, "the engine died in mid-episode; please try again.")
             tape.receive(reward, bool(simulator.accounts.decisions_since_event[0] == 0))
             if progress is not None:

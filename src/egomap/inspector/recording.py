@@ -74,6 +74,26 @@ class PlanesTrack(NamedTuple):
         return self.levels.shape[-1]
 
 
+class GuidesTrack(NamedTuple):
+    """Whom the agent followed over the episode, and where each guide led."""
+
+    names: tuple[str, ...]
+    """Itself, then the guides; the pointer, if there is one, comes last."""
+    shares: np.ndarray
+    """(T, names) float32: how probable each was."""
+    choice: np.ndarray
+    """(T,) int64: what was chosen, an entry of the table of whom to follow and what to do."""
+    ways: np.ndarray
+    """(T, guides with a way, 3) float32: right and forward of the direction, length in decisions; 0 without a way."""
+    pointing: np.ndarray | None
+    """(T, size, size) float32: the pointer's attention over the cells of the map; sums to 1."""
+
+    @property
+    def whom(self) -> np.ndarray:
+        """(T,) int64: who was followed."""
+        return self.choice // len(ACTIONS)
+
+
 def levels_of(planes: np.ndarray, signed: Sequence[bool]) -> np.ndarray:
     """Planes (..., planes, window, window) as uint8: 0 to 255 for 0 to 1; 1 to 255 for -1 to 1, so that 128 is 0."""
     zero, one = _scale(signed)
@@ -105,6 +125,8 @@ class MindTrack(NamedTuple):
     """(T, O) what the heads read."""
     map: MapTrack | None
     planes: PlanesTrack | None = None
+    guides: GuidesTrack | None = None
+    """None for agents that act without guides."""
 
 
 class LesionTrack(NamedTuple):
@@ -182,6 +204,11 @@ class Recording:
     def planes(self) -> PlanesTrack | None:
         """The planes of given meaning, if the agent has them."""
         return None if self.mind is None else self.mind.planes
+
+    @property
+    def guides(self) -> GuidesTrack | None:
+        """Whom the agent followed, if it has guides."""
+        return None if self.mind is None else self.mind.guides
 
     @property
     def total_reward(self) -> float:

@@ -43,10 +43,11 @@ from egomap.memory.protocol import (
     rates,
 )
 from egomap.memory.reads import POINTED, PointRead, orthogonal
-from egomap.memory.shown import Shown, shown
+from egomap.memory.shown import Shown, ShownGuides, shown
 from egomap.ways.grid import Grid
-from egomap.ways.guides import GUIDES, NO_WAY, NUM_ACTIONS, advise
+from egomap.ways.guides import GUIDES, LONG, NO_WAY, NUM_ACTIONS, advise
 
+POINTER = "pointer"
 PAID = 0.0
 """A reward above this is something that was paid."""
 NOBODY = -1
@@ -238,14 +239,19 @@ class GuidedMemory(nn.Module):
         }
         first = self._inner_tensors
         known = tuple(range(first, first + len(self.guides.state_spec)))
-        pointer = {"pointer": Part(module="point")} if self.point is not None else {}
+        pointer = {POINTER: Part(module="point")} if self.point is not None else {}
         earned = {"earned": Part(state=(len(self.state_spec) - 1,))} if self.use_reward else {}
         return {**inner, "ways": Part(state=known), **pointer, **earned}
 
     @property
+    def guide_names(self) -> tuple[str, ...]:
+        """The guides in the order of their votes, the pointer last."""
+        return GUIDES if self.point is None else (*GUIDES, POINTER)
+
+    @property
     def shown(self) -> Shown:
-        """What the inner memory shows."""
-        return shown(self.inner)
+        """What the inner memory shows, and the guides."""
+        return shown(self.inner)._replace(guides=ShownGuides(self.guide_names))
 
     def initial_state(self, n: int) -> MemoryState:
         """Nothing seen, nothing earned."""
@@ -285,7 +291,7 @@ class GuidedMemory(nn.Module):
     ) -> tuple[Tensor, MemoryState]:
         """One step: inputs (N, ...) -> output (N, output_size), next state.
 
-        A trace gets `votes` (N, votes, actions) and, with a pointer, `pointing` (N, size, size).
+        Trace: `votes` (N, votes, actions), `ways` (N, guides, 3), and with a pointer `pointing` (N, size, size).
         """
         check_pose(inputs.pose)
         state = self._check_state(state, len(inputs.pose))
@@ -378,6 +384,7 @@ class GuidedMemory(nn.Module):
             own.append(of_place)
         if trace is not None:
             trace["votes"] = votes.detach()
+            trace["ways"] = advice.told * advice.told.new_tensor((1, 1, LONG))
         # A direction is worth something only if no long chain of layers has to learn to pass it on.
         running = notes["running"][:, None].to(out.dtype)
         return torch.cat((*own, votes.flatten(1), running, share), -1)

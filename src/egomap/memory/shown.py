@@ -38,11 +38,23 @@ class ShownPlanes(NamedTuple):
     """Side of the square that the window covers, in map units."""
 
 
+class ShownGuides(NamedTuple):
+    """Guides, whom the policy may follow instead of itself.
+
+    The trace holds `ways` (N, guides with a way, 3): right and forward of the direction of each way, in the agent's
+    frame, and its length in decisions; 0 where there is none. With a pointer, which comes last and has no way of its
+    own, it holds `pointing` (N, size, size), the attention over the cells of the map in the agent's frame.
+    """
+
+    names: tuple[str, ...]
+
+
 class Shown(NamedTuple):
     """All that can be shown."""
 
     map: ShownMap | None = None
     planes: ShownPlanes | None = None
+    guides: ShownGuides | None = None
     words: Mapping[str, str] = MappingProxyType({})
     """Sizes and the like, for people, by name."""
 

@@ -127,13 +127,17 @@ class Collector:
         self._require_numbers(0 if self._fresh else self.rollout.steps, self._state)
 
     def figures(self, most: int = 16) -> dict[str, float]:
-        """What the memory tells of its use, from the step that comes next, looked at in `most` environments."""
+        """What the memory tells of its use, from the step that comes next, looked at in `most` environments.
+
+        With guides, also whom the agent followed in the decisions of the last rollout.
+        """
         t, trace = 0 if self._fresh else self.rollout.steps, MemoryTrace()
         row = {name: tensor[:most] for name, tensor in self.rollout.rows[t].items()}
         state = tuple(tensor[:most] for tensor in self._state)
         with torch.no_grad(), torch_threads(self._threads):
-            self.agent.step(row, state, self.rollout.episode_start[t, :most], deterministic=True, trace=trace)
-        return self.agent.figures(trace)
+            start = self.rollout.episode_start[t, :most]
+            step = self.agent.step(row, state, start, deterministic=True, trace=trace)
+        return {**self.agent.figures(trace), **self.agent.following(step, self.rollout.action)}
 
     def _write_to(self, t: int) -> None:
         """Have the next observation written into row t, where the environment can."""

@@ -24,6 +24,8 @@ TOUCH = 36.0
 """Map units from an item, along each axis, within which it is touched."""
 BERTH = 5.0
 """Map units more that are kept from an item that must not be touched."""
+PATIENCE = 4
+"""Decisions within TOUCH of a goal after which it is not there; the reward comes a decision after the touch."""
 WAY = 128.0
 """Map units along the chosen way to the point that tells its direction: a cell of our mazes."""
 
@@ -87,6 +89,7 @@ class Search:
         """Where the episode began."""
         self._outlook: _Outlook | None = None
         self._target: int | None = None
+        self._waited = 0
 
     def act(self, rgb: np.ndarray, depth: np.ndarray, pose: np.ndarray, reward: float) -> int:
         """The action at this observation, taken; `reward` is what the action before brought."""
@@ -100,9 +103,10 @@ class Search:
             self.home = x, y
         if reward > PAID and self.leg + 1 < self._goals:
             self.leg += 1
-            self._target = None
+            self._target, self._waited = None, 0
         self.walker.see(depth, (x, y, phi))
         self.things.see(rgb, depth, (x, y, phi), self.walker.tangents)
+        self._doubt()
         forbidden, goal = self._forbidden(), self.goal()
         self._outlook = _Outlook(goal, forbidden, self.walker.ways(goal, _grown(forbidden, 8.0)))
 
@@ -139,6 +143,15 @@ class Search:
         if found is None and self._returns and self.leg == self._goals - 1:
             return self.home
         return found
+
+    def _doubt(self) -> None:
+        """Dismiss a goal that would have been touched by now, if it were where it seems to be."""
+        place, body = self.things.where(self.leg), self.walker.body
+        here = place is not None and max(abs(place[0] - body.x), abs(place[1] - body.y)) < TOUCH - BERTH
+        self._waited = self._waited + 1 if here else 0
+        if self._waited > PATIENCE:
+            self.things.dismiss(self.leg)
+            self._waited = 0
 
     def _forbidden(self) -> tuple[Box, ...]:
         """Boxes around the items that must not be touched now."""

@@ -26,6 +26,12 @@ APART = 64.0
 MOST_THINGS = 16
 ENOUGH_PIXELS = 2
 """So many pixels in one view make a thing; fewer are noise."""
+TELLING = 80.0
+"""Square map units of a goal, at the least, whose colours tell it: a thing that is near must show more pixels."""
+SURE = 6.0
+"""A thing counts from so many pixels on, all views together: those of a wall or a floor are few."""
+DOUBT = 0.1
+"""Weight of a thing that was not where it seemed to be."""
 FAINT = 0.5
 """Smoothing of the counts, in pixels."""
 TINT = 3.0
@@ -173,8 +179,10 @@ class Things:
         if tinted(rgb):
             return
         spot(rgb, depth, *pose, tangents, self._table, *self._now)
+        focal = 1 / (tangents[1] - tangents[0])
         for x_y, pixels, belief in zip(*self._now, strict=True):
-            if pixels >= ENOUGH_PIXELS:
+            away = max(math.hypot(x_y[0] - pose[0], x_y[1] - pose[1]), 1.0)
+            if pixels >= max(ENOUGH_PIXELS, TELLING * (focal / away) ** 2):
                 self._add(x_y, pixels, belief)
 
     def _add(self, x_y: np.ndarray, pixels: float, belief: np.ndarray) -> None:
@@ -188,16 +196,27 @@ class Things:
 
     def kinds(self) -> list[tuple[int, float, float]]:
         """(look, x, y) of each thing so far: its most probable look."""
-        found = np.flatnonzero(self._weight)
+        found = np.flatnonzero(self._weight >= SURE)
         return [(int(self._belief[m].argmax()), *self._place[m].tolist()) for m in found]
 
     def where(self, look: int) -> tuple[float, float] | None:
         """The place of a look, or None: of the things that are most probably this, the one that was seen best."""
-        found = [m for m in np.flatnonzero(self._weight) if int(self._belief[m].argmax()) == look]
-        if not found:
+        best = self._best(look)
+        if best is None:
             return None
-        x, y = self._place[max(found, key=lambda m: self._weight[m])].tolist()
+        x, y = self._place[best].tolist()
         return x, y
+
+    def dismiss(self, look: int) -> None:
+        """This look is not where `where` says; what was taken for it must be seen anew."""
+        best = self._best(look)
+        if best is not None:
+            self._weight[best], self._belief[best] = DOUBT, 0.0
+
+    def _best(self, look: int) -> int | None:
+        """The thing of a look that was seen best."""
+        found = [m for m in np.flatnonzero(self._weight >= SURE) if int(self._belief[m].argmax()) == look]
+        return int(max(found, key=lambda m: self._weight[m])) if found else None
 
 
 def _entries(looks: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
