@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from egomap.agents.explorer.things import LOOKS, Things, evidence, tint, tinted
 from egomap.agents.explorer.walker import Walker
-from egomap.agents.planner import OPEN, move
+from egomap.agents.planner import OPEN
 from egomap.config import Camera
 from egomap.envs.doom import find_worlds
 from egomap.envs.vector import DoomVectorEnv
@@ -20,6 +20,7 @@ from egomap.envs.worlds import Worlds
 from egomap.evaluation.explorer import ExplorerPlayer, search_for
 from egomap.evaluation.runner import play
 from egomap.ways import grid
+from egomap.ways.body import move
 from egomap.worlds.episodes import Episode
 
 CAMERA = Camera(112, 64, 42.0, 51.2, 56.0, 32.0)

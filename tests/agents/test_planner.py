@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from egomap.agents.planner import OPEN, Body, PlannerAgent, Route, crosses, move
+from egomap.agents.planner import OPEN, PlannerAgent, Route, crosses
 from egomap.agents.scripted import scripted_agent
 from egomap.config import ScenarioConfig, Task
 from egomap.envs import DoomEnv, DoomVectorEnv
@@ -17,6 +17,7 @@ from egomap.evaluation.runner import EpisodeResult, ScriptedPlayer, play
 from egomap.scenarios.dataset import ScenarioSet, generate
 from egomap.scenarios.planner import plan
 from egomap.scenarios.tasks import optimum
+from egomap.ways.body import Body, move
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from egomap.agents.planner import COAST, FRICTION, REACH, TOP_SPEED
 from egomap.agents.scripted import ScriptedKind, scripted_agent
 from egomap.cli import main
 from egomap.config import FRAME_SKIP, Camera, Task
@@ -37,6 +36,7 @@ from egomap.evaluation.scores import layout_scores, summarise
 from egomap.evaluation.tracks import Recorder
 from egomap.scenarios.dataset import ScenarioSet
 from egomap.scenarios.layout import Cell, Layout, Wall
+from egomap.ways.body import COAST, FRICTION, REACH, TOP_SPEED
 
 CAMERA = Camera.from_fov(112, 64, horizontal=math.pi / 2, vertical=math.pi / 3)
 LIFE = -0.0004

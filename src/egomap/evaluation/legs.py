@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from egomap.agents.planner import FRICTION, MOST_DECISIONS, Body, Route
+from egomap.agents.planner import MOST_DECISIONS, Route
 from egomap.config import FRAME_SKIP, Camera
 from egomap.scenarios.layout import Layout
 from egomap.scenarios.planner import in_sight, plan_leg, wall_boxes
 from egomap.scenarios.tasks import TOUCH_DISTANCE, goal_looks
+from egomap.ways.body import FRICTION, Body
 
 
 class Track(NamedTuple):

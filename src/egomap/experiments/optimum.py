@@ -25,6 +25,7 @@ from egomap.scenarios import planner as shortest_ways
 from egomap.scenarios.dataset import cache_folder
 from egomap.scenarios.layout import canonical, sha256
 from egomap.training.files import write_whole
+from egomap.ways import body as player_body
 
 ATTEMPTS = 3
 """Episodes, with other headings at the start, until a layout counts as one that the planner cannot solve."""
@@ -88,5 +89,7 @@ def _from_json(data: dict[str, Any], ids: list[str]) -> dict[str, Optimum | None
 
 
 def _planner_digest() -> str:
-    sources = [Path(str(module.__file__)).read_bytes() for module in (planner_agent, shortest_ways)]
+    sources = [
+        Path(str(module.__file__)).read_bytes() for module in (planner_agent, player_body, shortest_ways)
+    ]
     return sha256(b"".join(sources))[:12]

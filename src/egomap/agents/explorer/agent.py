@@ -13,8 +13,9 @@ import numpy as np
 
 from egomap.agents.explorer.things import Things
 from egomap.agents.explorer.walker import HABIT, Walker, Ways
-from egomap.agents.planner import Box, Habit
+from egomap.agents.planner import Habit
 from egomap.config import FRAME_SKIP, Camera
+from egomap.ways.body import Box
 
 PAID = 0.3
 """A reward above this is a goal's."""

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from egomap.agents.planner import NO_WALLS, OPEN, TURN_OF, Body, Box, Course, Habit, control, move, observed
+from egomap.agents.planner import OPEN, Habit, control, observed
 from egomap.config import Camera
+from egomap.ways.body import NO_WALLS, TURN_OF, Body, Box, Course, move
 from egomap.ways.grid import (
     LOOKAHEAD,
     ROOMY,
