@@ -66,6 +66,24 @@ def test_whoever_is_followed_is_followed_on():
     assert float(kept[:2].sum()) == pytest.approx(math.exp(STAY) / (math.exp(STAY) + 1))
 
 
+def test_nobody_follows_a_guide_that_knows_no_way():
+    follow = torch.tensor([0.0, 5.0, 0.0])
+    votes = torch.tensor([[0.0, 0.0], [0.5, 0.5]])
+    table = joint(follow, torch.zeros(2), votes, torch.tensor(1)).exp()  # not even if it was followed before
+    torch.testing.assert_close(table, torch.tensor([0.25, 0.25, 0.0, 0.0, 0.25, 0.25]))
+
+
+def test_following_a_guide_costs_no_entropy_of_ones_own_actions():
+    """By hand: 1/4 itself, with two even actions; a guide that is followed more has none of its own."""
+    own, votes = torch.zeros(2), torch.tensor([[1.0, 0.0]])
+    for share in (0.25, 0.01):
+        table = joint(torch.tensor([math.log(share), math.log(1 - share)]), own, votes, torch.tensor(-1))
+        whom = -share * math.log(share) - (1 - share) * math.log(1 - share)
+        assert float(entropy(table, 2)) == pytest.approx(whom + math.log(2), abs=1e-4)
+    plain = torch.tensor([0.25, 0.75]).log()
+    assert torch.equal(entropy(plain, 2), entropy(plain))
+
+
 def test_what_cannot_be_chosen_adds_no_entropy_and_no_gradient_of_nan():
     follow = torch.zeros(3, 2, requires_grad=True)
     own = torch.zeros(3, 4, requires_grad=True)
@@ -73,13 +91,13 @@ def test_what_cannot_be_chosen_adds_no_entropy_and_no_gradient_of_nan():
     logits = joint(follow, own, votes, torch.tensor([-1, 0, 1]))
     spread = entropy(logits)
     assert float(spread[0].detach()) == pytest.approx(math.log(2) + 0.5 * math.log(4), abs=1e-4)
-    spread.sum().backward()
+    (spread + entropy(logits, 4)).sum().backward()
     assert torch.isfinite(follow.grad).all() and torch.isfinite(own.grad).all()
 
 
 def test_new_heads_trust_their_guides_as_they_are_told():
-    heads = Heads(10 + 2 * 3 + 1, 3, votes=(0.7, -0.5))
-    x = torch.zeros(1, 17)
+    heads = Heads(10 + 2 * 3 + 2, 3, votes=(0.7, -0.5))
+    x = torch.zeros(1, 18)
     x[:, 10], x[:, 14], x[:, 16] = 1.0, 1.0, -1.0
     logits, value = heads(x)
     shares = logits.exp().unflatten(-1, (3, 3)).sum(-1)[0]

@@ -78,14 +78,16 @@ def joint(follow: Tensor, own: Tensor, votes: Tensor, running: Tensor) -> Tensor
     Args:
         follow: (..., 1 + K) logits of whom to follow: oneself, or one of K guides.
         own: (..., actions) logits of one's own actions.
-        votes: (..., K, actions) distributions over the actions.
+        votes: (..., K, actions) distributions over the actions; all 0 of a guide that knows no way, which is not
+            followed then.
         running: (...) int64 who is followed already, 0 for oneself, -1 for nobody.
 
     Returns:
         (..., (1 + K) * actions).
     """
     kept = F.one_hot(running.clamp(min=0), follow.shape[-1]) * (running >= 0)[..., None]
-    whom = (follow + STAY * kept).log_softmax(-1)
+    leads = F.pad(votes.sum(-1) > 0, (1, 0), value=True)  # oneself can always be followed
+    whom = torch.where(leads, follow + STAY * kept, NEVER).log_softmax(-1)
     voted = votes.clamp(min=torch.finfo(votes.dtype).tiny).log().clamp(min=NEVER)
     voted = torch.where(votes > 0, voted, NEVER)
     actions = torch.cat((own.log_softmax(-1).unsqueeze(-2), voted.to(own.dtype)), -2)
@@ -116,10 +118,18 @@ def of_guides(logits: Tensor, num_actions: int) -> Tensor:
     return logits.log_softmax(-1).unflatten(-1, (-1, num_actions)).logsumexp(-1)
 
 
-def entropy(logits: Tensor) -> Tensor:
-    """Entropy of the policy in nats: logits (..., actions) -> (...)."""
-    log_probs = logits.log_softmax(-1)
-    return -(log_probs.exp() * log_probs).sum(-1)
+def entropy(logits: Tensor, num_actions: int | None = None) -> Tensor:
+    """Entropy of the policy in nats: logits (..., actions) -> (...).
+
+    Of a table of choices, given `num_actions`: the entropy of whom to follow plus that of one's own actions, whole.
+    The table's own entropy counts one's actions only as often as they are chosen, so that following a guide would
+    cost entropy, and a bonus for entropy would speak against all guides.
+    """
+    if num_actions is None or logits.shape[-1] == num_actions:
+        log_probs = logits.log_softmax(-1)
+        return -(log_probs.exp() * log_probs).sum(-1)
+    own = logits[..., :num_actions]
+    return entropy(of_guides(logits, num_actions)) + entropy(own)
 
 
 def log_prob(logits: Tensor, action: Tensor) -> Tensor:

@@ -374,7 +374,7 @@ class GuidedMemory(nn.Module):
         latent = F.relu(self.join(torch.cat((out, told), -1)))
         known = (advice.action != NO_WAY)[..., None]
         sure = F.one_hot(advice.action.clamp(max=NUM_ACTIONS - 1), NUM_ACTIONS).to(out.dtype)
-        votes = torch.where(known, sure, 1 / NUM_ACTIONS)  # who knows no way votes for nothing
+        votes = torch.where(known, sure, 0.0)
         own, share = [out, latent, told], out.new_zeros(len(out), 1)
         if self.point is not None and map_ego is not None:
             place = notes[PAID_AT] * (2 / self.guides.map_extent) if PAID_AT in notes else None

@@ -153,13 +153,13 @@ class PointRead(nn.Module):
     """Attention over the cells of a map as a vote: each cell speaks for the action that begins the way to it.
 
     One linear layer gives the query (one value per channel), the inverse temperature and, last, how much nearer cells
-    are preferred to farther ones. The softmax runs over the cells to which a way is known; without any the vote is
-    for nothing, the same for all actions. It is differentiable in everything but the ways, so that an action that
+    are preferred to farther ones. The softmax runs over the cells to which a way is known; without any there is no
+    vote. It is differentiable in everything but the ways, so that an action that
     paid draws the attention to the cells that spoke for it.
 
     Shapes: latent (B, latent_size), map_ego (B, C, size, size), begins (B, size, size) whole numbers, the action that
     begins the way to each cell or `num_actions` where there is none, lengths (B, size, size) -> (B, output_size):
-    the vote, which sums to 1; what is told of the place, `POINTED` values: x and y of the attended position in
+    the vote, which sums to 1, or 0 where there is no way at all; what is told of the place, `POINTED` values: x and y of the attended position in
     (-1, 1), how well query and cells agree, from -1 to 1, and the length of the way; and last the logarithm of the
     attention's share within `NEAR` cells of a place that is given, 0 without one and where no way leads there.
     """
@@ -198,17 +198,17 @@ class PointRead(nn.Module):
         speaks_for = begins.flatten(1).long()
         nowhere = speaks_for == self.num_actions
         scores = (oneplus(beta) * agree - F.softplus(near) * far).masked_fill(nowhere, NOWHERE)
-        log_attention = scores.log_softmax(-1)  # uniform over cells that speak for nothing, if all
+        log_attention = scores.log_softmax(-1)  # uniform over cells that speak for no action, if all
         attention = log_attention.exp()
         if trace is not None:
             trace["pointing"] = attention.detach().unflatten(-1, begins.shape[1:])
         sums = attention.new_zeros(len(attention), self.num_actions + 1).scatter_add(1, speaks_for, attention)
-        votes, nothing = sums.split((self.num_actions, 1), -1)
+        votes = sums[:, : self.num_actions]
         of_place = ((attention * agree).sum(-1, keepdim=True), (attention * far).sum(-1, keepdim=True))
         told = torch.cat((attention @ self.positions.to(attention.dtype), *of_place), -1)
         told = told.masked_fill(nowhere.all(-1, keepdim=True), 0.0)
         share = self._share(log_attention, nowhere, place)
-        return torch.cat((votes + nothing / self.num_actions, told, share[:, None]), -1)
+        return torch.cat((votes, told, share[:, None]), -1)
 
     def _share(self, log_attention: Tensor, nowhere: Tensor, place: Tensor | None) -> Tensor:
         if place is None:

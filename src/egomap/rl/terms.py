@@ -99,8 +99,8 @@ def value_term(output: AgentOutput, batch: Batch, settings: LearnerSettings) -> 
 
 
 def entropy_term(output: AgentOutput, batch: Batch, settings: LearnerSettings) -> tuple[Tensor, Figures]:
-    """Entropy of the policy in nats; its weight is negative."""
-    spread = entropy(output.logits).mean()
+    """Entropy of the policy in nats, as `egomap.agents.heads.entropy` counts it; its weight is negative."""
+    spread = entropy(output.logits, output.num_actions).mean()
     return spread, {"entropy": spread}
 
 
