@@ -106,6 +106,8 @@ FOR_ALL: list[tuple[Change, str]] = [
     (setting("learner", "clip", 0.3), "has: learner.clip was 0.3."),
     (lambda tensors, data: data.update(extent=99.0), "has: extent was 99.0."),
     (lambda tensors, data: data.update(extent="wide"), "has: extent was 'wide'."),
+    (lambda tensors, data: data.update(extent={}), "has: extent was {}."),
+    (lambda tensors, data: data.update(extent={"a": 1}), "has: extent was {'a': 1}."),
     (nan_weights, "holds weights that are no numbers (NaN or infinite): heads.policy.bias."),
     (without("agent.heads.policy.bias"), "holds the weights of another agent"),
     (with_tensor("agent.heads.policy.bias", torch.zeros(7)), "holds the weights of another agent"),

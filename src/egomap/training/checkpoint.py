@@ -113,7 +113,7 @@ def _differences(own: dict[str, Any], told: dict[str, Any], group: str = "") -> 
     """What is not the same in two tables of settings, with the value of the first."""
     found = []
     for name, value in own.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and isinstance(told[name], dict):
             found += _differences(value, told[name], f"{group}{name}.")
         elif value != told[name]:
             found.append(f"{group}{name} was {value!r:.40}")
