@@ -83,7 +83,7 @@ def changed(settings: Any, path: tuple[str, ...], value: float) -> Any:
     return dataclasses.replace(settings, **{name: inner})
 
 
-@pytest.mark.parametrize("path", numbers(FAST), ids=".".join)
+@pytest.mark.parametrize("path", [*numbers(FAST)], ids=".".join)
 def test_no_number_of_a_training_is_absurd(path: tuple[str, ...]) -> None:
     """A setting that comes later is looked at, too: nobody has to remember to test its bounds."""
     default = functools.reduce(getattr, path, FAST)
