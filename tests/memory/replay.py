@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -12,6 +14,8 @@ from egomap.memory.protocol import MemoryInputs, MemoryState, reset_state
 from egomap.memory.reads import ContextRead
 
 EXTENT = 100.0
+Run = Callable[[torch.nn.Module, MemoryInputs, MemoryState], tuple[Tensor, MemoryState]]
+"""One way to compute a sequence: memory, inputs, state before -> outputs, state after."""
 
 
 def random_inputs(
@@ -53,6 +57,11 @@ def loop_of_steps(
     return torch.stack(outs), state
 
 
+def double(tensor: Tensor) -> Tensor:
+    """The same numbers in float64; counts and flags stay what they are."""
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
 def distance_to_kinks(
     memory: torch.nn.Module, inputs: MemoryInputs, state: MemoryState, episode_start: Tensor
 ) -> float:
@@ -77,9 +86,6 @@ def distance_to_kinks(
         elif isinstance(layer, ContextRead) and layer.similarity == "l1":
             layer.register_forward_hook(note_l1)
 
-    def double(tensor: Tensor) -> Tensor:
-        return tensor.double() if tensor.is_floating_point() else tensor
-
     with torch.no_grad():
         loop_of_steps(exact, inputs.each(double), tuple(map(double, state)), episode_start)
     assert len(nearest) > 1, "no layer was seen"
@@ -95,36 +101,106 @@ def gradients_are_smooth(
     return distance_to_kinks(memory, inputs, state, episode_start) > 5e-6
 
 
+def largest(tensor: Tensor) -> float:
+    """The largest absolute value."""
+    return float(tensor.double().abs().max())
+
+
+def rounding(inputs: MemoryInputs) -> float:
+    """What a sum over all views may lose, relative to its size: roundings add up like a random walk's steps."""
+    return 3 * torch.finfo(inputs.features.dtype).eps * inputs.features.numel() ** 0.5
+
+
+def replayed(
+    run: Run,
+    memory: torch.nn.Module,
+    inputs: MemoryInputs,
+    state: MemoryState,
+    *,
+    gradients: bool = True,
+    state_gradients: bool = True,
+) -> list[Tensor]:
+    """Outputs, last state, and of a weighted sum of both the gradients of parameters, features and start state."""
+    features, *start = (s.clone() for s in (inputs.features, *state))
+    wanted = (features, *start) if state_gradients else (features,)
+    leaves = [leaf.requires_grad_() for leaf in wanted if leaf.is_floating_point()]
+    out, last = run(memory, inputs._replace(features=features), tuple(start))
+    results = [out, *last]
+    if gradients:
+        weights = torch.linspace(-1, 2, out.numel(), dtype=out.dtype).view_as(out)
+        loss = (out * weights).sum() + sum(s.sin().sum() for s in last)
+        leaves = [*memory.parameters(), *leaves]
+        found = torch.autograd.grad(loss, leaves, allow_unused=True)
+        results += [torch.zeros_like(at) if g is None else g for g, at in zip(found, leaves, strict=True)]
+    return [result.detach() for result in results]
+
+
+def conditioning(
+    run: Run, memory: torch.nn.Module, inputs: MemoryInputs, state: MemoryState, **which: bool
+) -> list[float]:
+    """How far each of `replayed` moves, in float64, per relative change of parameters, features and state.
+
+    Rounding of the first sums is such a change, so no way to compute keeps more digits than this leaves: a layer
+    norm of units that are nearly equal, for one, divides by the little that tells them apart. Depth and pose are
+    left alone: the cell of a feature jumps.
+    """
+    draw, change = torch.Generator().manual_seed(0), torch.finfo(torch.float32).eps
+
+    def moved(tensor: Tensor) -> Tensor:
+        signs = torch.randint(0, 2, tensor.shape, generator=draw) * 2 - 1
+        return tensor * (1 + change * signs) if tensor.is_floating_point() else tensor
+
+    exact, inputs, state = copy.deepcopy(memory).double(), inputs.each(double), tuple(map(double, state))
+    still = replayed(run, exact, inputs, state, **which)
+    furthest = [0.0] * len(still)
+    for _ in range(3):
+        other = copy.deepcopy(exact)
+        with torch.no_grad():
+            for parameter in other.parameters():
+                parameter.copy_(moved(parameter))
+        found = replayed(
+            run,
+            other,
+            inputs._replace(features=moved(inputs.features), ego_motion=moved(inputs.ego_motion)),
+            tuple(map(moved, state)),
+            **which,
+        )
+        distances = (largest(a.double() - b.double()) for a, b in zip(found, still, strict=True))
+        furthest = [max(pair) for pair in zip(furthest, distances, strict=True)]
+    return [distance / change for distance in furthest]
+
+
+def within(found: Tensor, expected: Tensor, bound: float) -> bool:
+    """Whether two tensors differ by no more than that anywhere; other than floats, not at all."""
+    if not found.is_floating_point():
+        return torch.equal(found, expected)
+    return largest(found - expected) <= bound
+
+
 def assert_unroll_equals_steps(
     memory: torch.nn.Module,
     inputs: MemoryInputs,
     state: MemoryState,
     episode_start: Tensor,
     *,
-    tolerance: float,
     compare_gradients: bool = True,
     state_gradients: bool = True,
 ) -> None:
-    """Outputs, last state, and gradients of parameters, features and start state agree, absolute and relative.
+    """Outputs, last state, and gradients of parameters, features and start state agree as far as rounding lets them.
 
     Without `state_gradients` the start state is data, as in training: a shorter way for some kernels.
     """
-    results = []
-    for run in (memory.unroll, lambda *args: loop_of_steps(memory, *args)):
-        features, *start = (s.clone() for s in (inputs.features, *state))
-        wanted = (features, *start) if state_gradients else (features,)
-        leaves = [leaf.requires_grad_() for leaf in wanted if leaf.is_floating_point()]
-        out, last = run(inputs._replace(features=features), tuple(start), episode_start)
-        weights = torch.linspace(-1, 2, out.numel(), dtype=out.dtype).view_as(out)
-        loss = (out * weights).sum() + sum(s.sin().sum() for s in last)
-        leaves = [*memory.parameters(), *leaves]
-        gradients = torch.autograd.grad(loss, leaves, allow_unused=True)
-        found = (torch.zeros_like(at) if g is None else g for g, at in zip(gradients, leaves, strict=True))
-        results.append((out, *last, *(found if compare_gradients else ())))
-    for fast, slow in zip(*results, strict=True):
-        assert fast.dtype == slow.dtype
-        if not slow.is_floating_point():
-            assert torch.equal(fast, slow)
-            continue
-        scale = max(1.0, float(slow.detach().abs().max()))
-        torch.testing.assert_close(fast, slow, rtol=tolerance, atol=tolerance * scale)
+    which = {"gradients": compare_gradients, "state_gradients": state_gradients}
+    ways: tuple[Run, Run] = (
+        lambda memory, *at: memory.unroll(*at, episode_start),
+        partial(loop_of_steps, episode_start=episode_start),
+    )
+    fast, slow = (replayed(way, memory, inputs, state, **which) for way in ways)
+    tolerance = rounding(inputs)
+    bounds = [tolerance * max(1.0, largest(expected)) for expected in slow]
+    if not all(map(within, fast, slow, bounds)):  # rare, and takes long
+        lost = conditioning(ways[0], memory, inputs, state, **which)
+        eps = torch.finfo(inputs.features.dtype).eps
+        bounds = [bound + 10 * eps * more for bound, more in zip(bounds, lost, strict=True)]
+    for found, expected, bound in zip(fast, slow, bounds, strict=True):
+        torch.testing.assert_close(found, expected, rtol=0, atol=bound if found.is_floating_point() else 0)
