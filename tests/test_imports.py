@@ -20,6 +20,7 @@ LINES = (
     ("named",),
     ("kinds",),
     ("config", "presets", "reading", "bars"),
+    ("compute",),
     ("worlds",),
     ("scenarios",),
     ("envs",),

@@ -284,15 +284,11 @@ def named_worlds(
     task: Task | None, size: int | None, items: int | None, scenarios: tuple[str, ...], split: str
 ) -> Worlds:
     """The worlds that the scenario options of a command name."""
-    from egomap.envs.doom import find_worlds
+    from egomap.envs.doom import find_worlds, worlds_at
 
     if not scenarios:
         return find_worlds(task=task or "labyrinth", size=size, items=items, split=split)
     require(
         size is None and items is None, "--size and --items belong to --scenario; --scenarios has its own."
     )
-    if len(scenarios) == 1 and Path(scenarios[0]).is_dir():
-        folder = Path(scenarios[0])
-        files = [] if (folder / "manifest.json").exists() else sorted(map(str, folder.glob("*.cfg")))
-        return find_worlds(config=files) if files else find_worlds(task=task, scenarios=folder, split=split)
-    return find_worlds(config=scenarios)
+    return worlds_at(scenarios, task=task, split=split)

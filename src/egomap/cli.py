@@ -24,10 +24,12 @@ from egomap.api import as_trained, named_worlds
 from egomap.bars import progress_bar
 from egomap.config import (
     AgentConfig,
+    DeviceKind,
     EnvSettings,
     LearnerSettings,
     MapSettings,
     PlaceSettings,
+    Precision,
     ScenarioConfig,
     Task,
     TeacherKind,
@@ -243,7 +245,8 @@ class TrainFlags:
     items: int = ScenarioConfig.items
     """Items of ordered-items."""
     scenarios: str | None = None
-    """Folder of a set made by `egomap generate`, instead of the default set."""
+    """Folder of a set made by `egomap generate`, instead of the default set; or anybody's .cfg file, a pattern, or a
+    folder of them, which are played in training and evaluation alike."""
     env: str = ""
     """Any Gymnasium environment that gives rgb, depth and pose, instead of our mazes: package:EnvId or
     package.module:function (docs/extending.md)."""
@@ -286,6 +289,12 @@ class TrainFlags:
     """Observations that a frame stack holds."""
     use_reward: bool = AgentConfig.use_reward
     """Tell the memory what each decision brought (not in the paper)."""
+    device: DeviceKind = "auto"
+    """Where perception, memory and heads compute and learn; simulators stay on the CPU. A run that is resumed may be
+    moved to another."""
+    precision: Precision = "float32"
+    """Of convolutions and matrix products; bfloat16 keeps weights, poses, depth and maps in float32. auto: the faster
+    one, by a short measurement when the run begins."""
     rendering: str = EnvSettings.rendering
     """Size of the engine's picture, before it is resized to 112x64: 160x120-wide, 200x150-wide, 160x120, 256x144 or
     320x180 (the paper's)."""
@@ -355,7 +364,10 @@ class TrainFlags:
             f"--{', --'.join(ours)} of our mazes and --env do not go together; leave one of them out.",
         )
         scenario = ScenarioConfig.default(self.scenario, size=self.size, items=self.items)
-        if self.scenarios is not None:
+        from egomap.envs.doom import is_set
+
+        files = self.scenarios is not None and not is_set(self.scenarios)
+        if self.scenarios is not None and not files:
             from egomap.scenarios.dataset import load
 
             scenario = load(Path(self.scenarios)).config
@@ -378,7 +390,8 @@ class TrainFlags:
                 places=self.places,
             ),
             scenario=scenario,
-            scenarios=None if self.scenarios is None else str(Path(self.scenarios).resolve()),
+            scenarios=None if self.scenarios is None or files else str(Path(self.scenarios).resolve()),
+            files=str(Path(self.scenarios).resolve()) if self.scenarios and files else "",
             env=self._env(base.env),
             learner=self.learner,
             budget=require_whole(self.budget, "budget"),
@@ -389,6 +402,8 @@ class TrainFlags:
             checkpoint_every=require_whole(self.checkpoint_every, "checkpoint-every"),
             reset_every_update=self.reset_every_update,
             imitate=self.imitate,
+            device=self.device,
+            precision=self.precision,
         ).validate()
 
     def _env(self, base: EnvSettings) -> EnvSettings:
@@ -425,7 +440,9 @@ def train(flags: TrainFlags) -> int:
         scripted: Literal["random", "planner"] = "random" if flags.agent == "random" else "planner"
         return evaluate(agents=(scripted,), seed=flags.seed, **chosen)
     require(not flags.resume or flags.run is not None, "--resume needs --run, the folder to go on with.")
-    given = [name for name in flags.changed() if name not in ("run", "resume", "auto_resume", "budget")]
+    given = [
+        name for name in flags.changed() if name not in ("run", "resume", "auto_resume", "budget", "device")
+    ]
     require(
         not flags.resume or not given,
         f"--resume goes on with the run's own settings; leave out --{', --'.join(given).replace('_', '-')}.",
@@ -436,8 +453,9 @@ def train(flags: TrainFlags) -> int:
 
     if config is None:
         assert flags.run is not None
+        moved = flags.device if "device" in flags.changed() else None
         budget = None if math.isnan(flags.budget) else require_whole(flags.budget, "budget")
-        _end(flags.run, run_training(None, flags.run, resume=True, budget=budget))
+        _end(flags.run, run_training(None, flags.run, resume=True, budget=budget, device=moved))
         return 0
     init = None
     if flags.init is not None:

@@ -11,6 +11,7 @@ import math
 import operator
 import re
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from egomap.kinds import require_kind
@@ -537,6 +538,11 @@ def weighted(text: str, name: str) -> tuple[str, float]:
     return address, value
 
 
+DeviceKind = Literal["auto", "cpu", "cuda", "mps"]
+"""Where the network computes; auto: on a GPU, if there is one."""
+Precision = Literal["float32", "bfloat16", "auto"]
+"""What its convolutions and matrix products are computed in; auto: what a short measurement finds faster."""
+
 TeacherKind = Literal["none", "explorer"]
 """Whom a learner may imitate; `egomap.training.teachers` has a row for each."""
 
@@ -694,6 +700,8 @@ class TrainConfig:
     """The mazes, made once and kept in the cache, unless `scenarios` is given."""
     scenarios: str | None = None
     """Folder of a set made by `egomap generate`, instead."""
+    files: str = later("")
+    """Anybody's `.cfg`, a pattern or a folder of them, instead; they are played in every split."""
     env: EnvSettings = field(default_factory=EnvSettings)
     """How the worlds are shown."""
     learner: LearnerSettings = field(default_factory=LearnerSettings)
@@ -716,6 +724,10 @@ class TrainConfig:
     """Begin new episodes at each update. Then a resumed run equals an unbroken one bit for bit."""
     imitate: TeacherKind = later("none")  # noqa: RUF009
     """A teacher that is asked in the learner's own states what it would do; none: reward alone (paper)."""
+    device: DeviceKind = later("auto")  # noqa: RUF009
+    """Where perception, memory and heads compute and learn; simulators stay on the CPU."""
+    precision: Precision = later("float32")  # noqa: RUF009
+    """Of their convolutions and matrix products; auto is settled when a run begins."""
     init: str | None = later(None)
     """Whose weights the run began with, in words (`egomap train --init`); None: random ones."""
 
@@ -742,23 +754,36 @@ class TrainConfig:
         require(
             self.checkpoint_every >= 1, f"checkpoint-every must be 1 or more; got {self.checkpoint_every}."
         )
-        ours = (self.curriculum, self.scenarios, self.imitate != "none", self.learner.head_start)
+        require(
+            not (self.files and (self.curriculum or self.scenarios)),
+            "files of somebody else go with neither a curriculum nor a set of mazes.",
+        )
+        ours = (self.curriculum, self.scenarios, self.files, self.imitate != "none", self.learner.head_start)
         require(
             not self.env.id or not any(ours),
             "a curriculum, scenarios, a teacher and head starts are of our mazes; leave them out with --env.",
         )
-        teachers = get_args(TeacherKind)
-        require(
-            self.imitate in teachers,
-            f"imitate must be one of {', '.join(teachers)}; got {self.imitate!r:.80}.",
-        )
+        for name, chosen, allowed in (
+            ("imitate", self.imitate, get_args(TeacherKind)),
+            ("device", self.device, get_args(DeviceKind)),
+            ("precision", self.precision, get_args(Precision)),
+        ):
+            require(chosen in allowed, f"{name} must be one of {', '.join(allowed)}; got {chosen!r:.80}.")
         return self
+
+    @property
+    def told(self) -> str:
+        """Where the agent learns, in words."""
+        size = self.scenario.size
+        return self.env.id or self.files or f"{self.scenario.task}, {size} × {size} cells"
 
     @property
     def place(self) -> str:
         """Where the agent learns, as a part of a file's name."""
         if self.env.id:
             return re.sub(r"[^\w.-]+", "-", self.env.id)
+        if self.files:
+            return re.sub(r"[^\w.-]+", "-", Path(self.files).stem).strip("-") or "files"
         return f"{self.scenario.task}-{self.scenario.size}"
 
     def to_json(self) -> dict[str, Any]:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from small_runs import SMALL
 
+from egomap.cli import main
 from egomap.config import AgentConfig, EnvSettings, LearnerSettings, MapSettings, TrainConfig
 from egomap.presets import FAST_LEARNER, PRESETS
 from egomap.scenarios.dataset import ScenarioSet
@@ -308,3 +310,17 @@ def test_configs_as_json(config: TrainConfig) -> None:
 def test_settings_out_of_range(change: dict[str, object], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         dataclasses.replace(TrainConfig(), **change).validate()  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_files_of_somebody_else(mazes: ScenarioSet, tmp_path: Path) -> None:
+    """A .cfg is trained on, resumed and evaluated; nothing is known of its mazes, and it is not said that it is."""
+    cfg, run = mazes.cfg("test"), tmp_path / "run"
+    flags = ("train", f"--scenarios={cfg}", *SMALL, f"--run={run}")
+    assert main([*flags, "--budget=32"]) == 0
+    assert main(["train", "--resume", f"--run={run}", "--budget=64"]) == 0
+    assert len(read_metrics(run / "metrics.csv")) == 2
+    assert open_run(run)[1].files == str(cfg.resolve()) and open_run(run)[1].place == cfg.stem
+    assert main(["evaluate", str(run)]) == 0
+    with pytest.raises(ValueError, match="neither a curriculum nor a set"):
+        dataclasses.replace(open_run(run)[1], curriculum=(3, 5)).validate()

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from egomap.agents.heads import Heads, choice_of, choose, entropy, of_actions, of_guides, taken
 from egomap.agents.perception import KERNELS, STRIDES, Perception
+from egomap.compute import Compute
 from egomap.config import NUM_ACTIONS, AgentConfig, Camera
 from egomap.memory.figures import attention_entropy
 from egomap.memory.protocol import (
@@ -111,6 +112,7 @@ class Agent(nn.Module):
         auxiliary_size: int = 0,
     ):
         super().__init__()
+        self.compute = Compute()
         self.perception = perception
         self.memory = memory
         votes = getattr(memory, "votes", ())
@@ -122,6 +124,11 @@ class Agent(nn.Module):
         self.heads = Heads(memory.output_size, num_actions, value_gain=value_gain, votes=votes)
         # After everything else, so that its weights draw nothing from those of an agent without it.
         self.auxiliary = nn.Linear(memory.output_size, auxiliary_size) if auxiliary_size else None
+
+    def on(self, compute: Compute) -> Agent:
+        """This agent, computing as `compute` says from now on; what it is given may lie anywhere."""
+        self.compute = compute
+        return self.to(compute.device)
 
     def initial_state(self, n: int) -> MemoryState:
         """The state of `n` environments at the start of an episode."""
@@ -150,16 +157,19 @@ class Agent(nn.Module):
         Returns:
             Actions, their log-probabilities, values, logits and the next state.
         """
-        inputs = self._inputs(observation, axes=1)
-        check_episode_start(episode_start, tuple(inputs.pose.shape[:1]))
-        # On a CPU it is cheaper to look than to rewrite a state in which nothing starts.
-        if episode_start.device.type != "cpu" or bool(episode_start.any()):
-            state = reset_state(self.memory, state, episode_start)
-        if inputs.notes is None and hasattr(self.memory, "note"):
-            nowhere = torch.zeros_like(episode_start)[None]  # the state has been reset
-            notes, state = self.memory.note(inputs.each(lambda part: part[None]), state, nowhere)
-            inputs = inputs._replace(notes={name: note[0] for name, note in notes.items()})
-        out, state = self.memory.step(inputs, state, trace=trace)
+        episode_start = self.compute.put(episode_start)
+        with self.compute.casting():
+            inputs = self._inputs(observation, axes=1)
+            check_episode_start(episode_start, tuple(inputs.pose.shape[:1]))
+            # On a CPU it is cheaper to look than to rewrite a state in which nothing starts.
+            if not self.compute.on_cpu or bool(episode_start.any()):
+                state = reset_state(self.memory, state, episode_start)
+            if inputs.notes is None and hasattr(self.memory, "note"):
+                nowhere = torch.zeros_like(episode_start)[None]  # the state has been reset
+                notes, state = self.memory.note(inputs.each(lambda part: part[None]), state, nowhere)
+                inputs = inputs._replace(notes={name: note[0] for name, note in notes.items()})
+            out, state = self.memory.step(inputs, state, trace=trace)
+        out = self._whole(out)
         logits, value = self.heads(out)
         action, log_prob = choose(logits, deterministic=deterministic, generator=generator)
         if trace is not None:
@@ -189,7 +199,7 @@ class Agent(nn.Module):
 
     def policy(self, step: AgentStep) -> Tensor:
         """Probabilities (N, actions) of the actions proper, float64."""
-        return of_actions(step.logits.double(), self.heads.num_actions).softmax(-1)
+        return of_actions(step.logits.cpu().double(), self.heads.num_actions).softmax(-1)
 
     @property
     def followed(self) -> tuple[str, ...]:
@@ -203,20 +213,27 @@ class Agent(nn.Module):
 
     def choice_of(self, step: AgentStep, action: Tensor) -> Tensor:
         """What `step` most probably chose (N,), if these actions (N,) were taken, by whomever."""
-        return choice_of(step.logits, action, self.heads.num_actions)
+        return choice_of(step.logits, self.compute.put(action), self.heads.num_actions)
 
     def commit(self, state: MemoryState, choice: Tensor) -> MemoryState:
         """The state after `step`, once it is settled what was chosen (N,); whoever draws the actions says so."""
         commit = getattr(self.memory, "commit", None)
-        return state if commit is None else commit(state, choice)
+        return state if commit is None else commit(state, self.compute.put(choice))
 
     def remember(
         self, observations: Observation, state: MemoryState, episode_start: Tensor
     ) -> tuple[Tensor, MemoryState]:
         """What `unroll` hands to the heads: the memory's output (T, N, output_size), and the last state."""
-        inputs = self._inputs(observations, axes=2)
-        check_episode_start(episode_start, tuple(inputs.pose.shape[:2]))
-        return self.memory.unroll(inputs, state, episode_start)
+        episode_start = self.compute.put(episode_start)
+        with self.compute.casting():
+            inputs = self._inputs(observations, axes=2)
+            check_episode_start(episode_start, tuple(inputs.pose.shape[:2]))
+            out, state = self.memory.unroll(inputs, state, episode_start)
+        return self._whole(out), state
+
+    def _whole(self, out: Tensor) -> Tensor:
+        """The memory's output in the heads' own precision: policies are compared by small differences."""
+        return out if self.compute.dtype == torch.float32 else out.to(self.heads.value.weight.dtype)
 
     def parameter_groups(self) -> ParameterGroups:
         """Every parameter by what it does: perception, the groups that the memory names, heads, an auxiliary head."""
@@ -259,7 +276,8 @@ class Agent(nn.Module):
             raise ValueError(
                 f"the observation lacks {', '.join(missing)}; it needs {', '.join(OBSERVATION_KEYS)}."
             )
-        rgb, depth, pose, motion = (observation[key] for key in OBSERVATION_KEYS)
+        put = self.compute.put
+        rgb, depth, pose, motion = (put(observation[key]) for key in OBSERVATION_KEYS)
         if rgb.dim() != axes + 3:
             lead = "(T, N, 3, H, W) in unroll" if axes == 2 else "(N, 3, H, W) in step"
             raise ValueError(f"rgb must be {lead}; got {tuple(rgb.shape)}.")
@@ -268,9 +286,9 @@ class Agent(nn.Module):
             self.perception.conv1.weight.dtype
         )  # not the features', which under autocast cannot tell places apart
         reward = observation.get("reward")
-        told = None if reward is None else reward.to(dtype)
+        told = None if reward is None else put(reward).to(dtype)
         names = getattr(self.memory, "note_names", ())
-        notes = {name: observation[name] for name in names if name in observation} or None
+        notes = {name: put(observation[name]) for name in names if name in observation} or None
         return MemoryInputs(features, depth.to(dtype), pose.to(dtype), motion.to(dtype), told, notes)
 
 

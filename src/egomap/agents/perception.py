@@ -20,6 +20,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from egomap.agents.rgbd import assemble_rgbd
+from egomap.compute import lower
 from egomap.config import UNKNOWN_DEPTH
 from egomap.memory.convolution import conv_relu, sum_by_channel
 from egomap.memory.eager import eager
@@ -47,7 +48,10 @@ class _FirstConvolution(torch.autograd.Function):
     def forward(
         ctx: Any, rgb: Tensor, depth: Tensor, weight: Tensor, bias: Tensor, unknown: float, stride: int
     ) -> Tensor:
-        """Takes rgb (B, 3, H, W), depth (B, H, W), weight (C, 4, k, k): (B, C, Ho, Wo), channels last."""
+        """Takes rgb (B, 3, H, W), depth (B, H, W), weight (C, 4, k, k): (B, C, Ho, Wo), channels last.
+
+        What comes out has the weight's dtype, and so have the views that are assembled.
+        """
         ctx.save_for_backward(rgb, depth, weight)
         ctx.unknown, ctx.stride = unknown, stride
         batch, _, height, width = rgb.shape
@@ -64,7 +68,7 @@ class _FirstConvolution(torch.autograd.Function):
         """Gradients of weight and bias."""
         rgb, depth, weight = ctx.saved_tensors
         grad = grad.contiguous(memory_format=torch.channels_last)
-        grad_weight = torch.zeros_like(weight)
+        grad_weight = torch.zeros_like(weight, dtype=torch.promote_types(weight.dtype, torch.float32))
         stride = (ctx.stride, ctx.stride)
         for piece, view in _pieces(rgb, depth, weight, ctx.unknown):
             _, by_weight, _ = torch.ops.aten.convolution_backward(
@@ -72,7 +76,7 @@ class _FirstConvolution(torch.autograd.Function):
                 (False, True, False),
             )  # fmt: skip
             grad_weight += by_weight
-        return None, None, grad_weight, sum_by_channel(grad), None, None
+        return None, None, grad_weight.to(weight.dtype), sum_by_channel(grad), None, None
 
 
 def _pieces(rgb: Tensor, depth: Tensor, weight: Tensor, unknown: float) -> Iterator[tuple[slice, Tensor]]:
@@ -169,4 +173,9 @@ class Perception(nn.Module):
     def _fold(self) -> tuple[Tensor, Tensor]:
         """First layer for unscaled pixels: conv(W, scale x + shift) = conv(W scale, x) + sum(W shift)."""
         weight, bias = self.conv1.weight, cast(Tensor, self.conv1.bias)
-        return weight * self._scale, bias + (weight * self._shift).sum((1, 2, 3))
+        scaled, dtype = weight * self._scale, lower(weight)
+        if dtype is None:
+            return scaled, bias + (weight * self._shift).sum((1, 2, 3))
+        # The sum belongs to the weights as they are rounded: what is mostly one colour would leave its error in all.
+        rounded = scaled.to(dtype)
+        return rounded, (bias + (rounded.float() * (self._shift / self._scale)).sum((1, 2, 3))).to(dtype)

@@ -7,6 +7,7 @@ No torch. docs/environments.md describes every option and every entry of `info`.
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from egomap.envs.rendering import render_mode as rendering_of
 from egomap.envs.simulator import Simulator, blank_observation
 from egomap.envs.worlds import PathLike, World, Worlds, worlds_of_files, worlds_of_set
 from egomap.scenarios import dataset
+from egomap.scenarios.export import MANIFEST
 from egomap.worlds.api import WorldSpec
 from egomap.worlds.episodes import Episode, episode_seed
 
@@ -95,6 +97,32 @@ def find_worlds(
         f"the set in {found.folder} is of task {found.config.task}; this environment is {task}.",
     )
     return worlds_of_set(found, split)
+
+
+def worlds_at(places: str | Sequence[str], *, task: Task | None = None, split: str = "train") -> Worlds:
+    """The worlds in a folder of `egomap generate`, in a folder of `.cfg` files, or in such files.
+
+    Args:
+        places: One folder, or files and glob patterns.
+        task: The family that a generated set must be of.
+        split: Of a generated set; `.cfg` files have none, and are the same worlds in every split.
+    """
+    named = [places] if isinstance(places, str) else list(places)
+    if len(named) == 1 and Path(named[0]).is_dir():
+        folder = Path(named[0])
+        files = [] if (folder / MANIFEST).exists() else sorted(folder.glob("*.cfg"))
+        if not files:
+            return find_worlds(task=task, scenarios=folder, split=split)
+        return find_worlds(config=files)
+    return find_worlds(config=named)
+
+
+def is_set(place: str) -> bool:
+    """Whether scenarios are to be a set of `egomap generate`, and not anybody's `.cfg` files."""
+    folder = Path(place)
+    return (folder / MANIFEST).exists() or (
+        folder.suffix != ".cfg" and not glob.has_magic(place) and not any(folder.glob("*.cfg"))
+    )
 
 
 class DoomEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from egomap.config import TrainConfig, require
-from egomap.envs.doom import doom_spec, find_worlds
+from egomap.envs.doom import doom_spec, find_worlds, worlds_at
 from egomap.envs.guard import MAX_ENGINES
 from egomap.envs.vector import DoomVectorEnv
 from egomap.envs.worlds import Worlds, worlds_of_set
@@ -41,6 +41,8 @@ class DoomSource:
     def worlds(self, split: str, *, size: int | None = None) -> Worlds:
         """The worlds of a run: of its curriculum's last stage, or of the stage with mazes of `size`."""
         config = self._config
+        if config.files:
+            return worlds_at(config.files, split=split)
         if config.scenarios is not None:
             return find_worlds(scenarios=config.scenarios, split=split)
         if size is None and config.curriculum:

@@ -64,7 +64,7 @@ class NetworkPlayer:
 
     def _choose(self, step: AgentStep, playing: np.ndarray) -> np.ndarray:
         if self._deterministic:
-            return step.action.numpy()
+            return step.action.cpu().numpy()
         shares = _policy(step).cumsum(-1)
         actions = np.zeros(len(playing), np.int64)
         for index in np.flatnonzero(playing).tolist():
@@ -98,7 +98,7 @@ class NetworkPlayer:
     def _step(self, observation: Arrays, playing: np.ndarray) -> AgentStep:
         tensors = {name: torch.from_numpy(array) for name, array in observation.items()}
         if self._surgery is not None:
-            state = reset_state(self._agent.memory, self._state, self._start)
+            state = reset_state(self._agent.memory, self._state, self._agent.compute.put(self._start))
             self._state = self._surgery.before(state, playing)
             self._start = torch.zeros_like(self._start)
         step = self._agent.step(tensors, self._state, self._start, deterministic=True)
@@ -108,4 +108,4 @@ class NetworkPlayer:
 
 
 def _policy(step: AgentStep) -> np.ndarray:
-    return step.logits.double().softmax(-1).numpy()
+    return step.logits.cpu().double().softmax(-1).numpy()

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample
 
+from egomap.compute import exactly
 from egomap.geometry.checks import require_shape
 
 
@@ -76,8 +77,9 @@ def warp(image: Tensor, affine: Tensor) -> Tensor:
         >>> int(warp(image, facing_east)[0, 0].argmax())  # ahead and to the left: row 0, column 0
         0
     """
-    grid = _grid(image, affine)
-    return grid_sample(image, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+    with exactly(image):
+        grid = _grid(image, affine)
+        return grid_sample(image, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
 
 
 def warp_transposed(image: Tensor, affine: Tensor) -> Tensor:
@@ -93,7 +95,8 @@ def warp_transposed(image: Tensor, affine: Tensor) -> Tensor:
     Returns:
         (B, C, size, size) gradients of the maps that were resampled.
     """
-    grid = _grid(image, affine)
+    with exactly(image):
+        grid = _grid(image, affine)
     # Bilinear, zeros, align_corners=False. The second argument, the maps, matters to the grid's gradient only,
     # which is not asked for; it has the shape of the first.
     gradients = torch.ops.aten.grid_sampler_2d_backward(image, image, grid, 0, 0, False, (True, False))

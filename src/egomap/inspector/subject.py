@@ -13,7 +13,7 @@ import torch
 from egomap.agents.agent import Agent
 from egomap.agents.fitting import agent_for
 from egomap.config import AgentConfig, EnvSettings, ScenarioConfig, TrainConfig, require
-from egomap.envs.doom import doom_spec, find_worlds
+from egomap.envs.doom import doom_spec, find_worlds, worlds_at
 from egomap.envs.worlds import Worlds
 from egomap.inspector.options import SubjectOptions
 from egomap.memory.shown import shown
@@ -75,7 +75,7 @@ def _of_run(options: SubjectOptions, run: Path) -> Subject:
     about = {
         "run": source.folder.resolve().name if source.is_run else source.stem,
         "checkpoint": f"{found.which}, after {found.decisions:,} decisions",
-        "trained on": f"{config.scenario.task}, {config.scenario.size} × {config.scenario.size} cells",
+        "trained on": config.told,
         **shown(agent.memory).words,
         "rendering": config.env.rendering,
     }
@@ -106,6 +106,4 @@ def _worlds(options: SubjectOptions, trained: ScenarioConfig | None = None) -> W
         options.size is None and options.items is None,
         "--size and --items belong to --scenario; --scenarios has its own.",
     )
-    if len(options.scenarios) == 1 and Path(options.scenarios[0]).is_dir():
-        return find_worlds(task=options.scenario, scenarios=options.scenarios[0], split=options.split)
-    return find_worlds(config=options.scenarios)
+    return worlds_at(options.scenarios, task=options.scenario, split=options.split)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from egomap.compute import exactly
 from egomap.config import Similarity
 from egomap.geometry.checks import require_shape
 from egomap.memory import native
@@ -79,8 +80,10 @@ def attend(
         return native.attend(rows, query, beta, positions, epsilon=EPSILON, cosine=cosine)
     if torch.compiler.is_compiling():
         return _attend(rows, query, beta, positions, similarity)
+    # Positions are coordinates, and are attended exactly, as by the kernel.
     pieces = zip(rows.split(_PIECE), query.split(_PIECE), beta.split(_PIECE), strict=True)
-    contexts, attentions = zip(*(_attend(*piece, positions, similarity) for piece in pieces), strict=True)
+    with exactly(rows):
+        contexts, attentions = zip(*(_attend(*piece, positions, similarity) for piece in pieces), strict=True)
     return torch.cat(contexts), torch.cat(attentions)
 
 

@@ -3,7 +3,7 @@
 What comes in: images (B, C, H, W), channels last in memory, weight and bias. What goes out: relu(conv(x)). Paper:
 the layers of the appendix "Architectures". The arithmetic is torch's own; only the gradient of the bias is taken
 out of it: there it is a sum on one core, a sixth of the layer's whole backward pass on two. Elsewhere than on a
-CPU, under autocast and in a compiled graph plain torch does it all.
+CPU and in a compiled graph plain torch does it all.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
+
+from egomap.compute import lower
 
 
 def sum_by_channel(grad: Tensor) -> Tensor:
@@ -48,8 +50,11 @@ class _ConvRelu(torch.autograd.Function):
 
 def conv_relu(x: Tensor, weight: Tensor, bias: Tensor, stride: int) -> Tensor:
     """`relu(conv2d(x, weight, bias, stride))`: (B, C, H, W) -> (B, Co, Ho, Wo)."""
-    if x.device.type != "cpu" or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
+    if x.device.type != "cpu" or torch.compiler.is_compiling():
         return F.relu(F.conv2d(x, weight, bias, stride))
+    dtype = lower(x)
+    if dtype is not None:
+        x, weight, bias = x.to(dtype), weight.to(dtype), bias.to(dtype)
     if not torch.is_grad_enabled():  # a Function of our own costs as much as a small layer
         return torch.relu_(F.conv2d(x, weight, bias, stride))
     return cast(Tensor, _ConvRelu.apply(x, weight, bias, stride))

@@ -9,6 +9,7 @@ native kernel and no cuDNN path: the same few tensor operations run on any devic
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from egomap.compute import exactly, lower
 from egomap.memory.eager import eager
 from egomap.memory.protocol import MemoryState, check_episode_start
 
@@ -187,6 +189,7 @@ class _Core(nn.Module):
 
     gates: int
     states: int
+    unroll: Callable[..., tuple[Tensor, ...]]
 
     def __init__(self, input_size: int, hidden_size: int):
         super().__init__()
@@ -200,6 +203,12 @@ class _Core(nn.Module):
         self.weight_hh = nn.Parameter(nn.init.orthogonal_(torch.empty(rows, hidden_size)))
         self.bias_ih = nn.Parameter(torch.zeros(rows))
         self.bias_hh = nn.Parameter(torch.zeros(rows))
+
+    def _once(self, x: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+        """A step under autocast: as the unroll does it, with a product of lower precision for the input alone."""
+        nowhere = torch.zeros(1, len(x), dtype=torch.bool, device=x.device)
+        out: tuple[Tensor, ...] = self.unroll(x[None], *state, nowhere)
+        return out[1:]
 
     def initial_state(self, n: int) -> MemoryState:
         """Zeros (n, hidden_size), as many as the core has states."""
@@ -232,13 +241,16 @@ class GRUCore(_Core):
 
     def step(self, x: Tensor, hidden: Tensor) -> Tensor:
         """One step: x (N, I), hidden (N, H) -> the next hidden (N, H)."""
+        if lower(x) is not None:
+            return self._once(x, hidden)[0]
         return torch.gru_cell(x, hidden, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
 
     def unroll(self, x: Tensor, hidden: Tensor, episode_start: Tensor) -> tuple[Tensor, Tensor]:
         """T steps; `hidden` is set to zero before each step where `episode_start` is True."""
         self._check(x, (hidden,), episode_start)
         gates_x, keep = self._prepare(x, episode_start)
-        out = cast(Tensor, _gru_scan(gates_x, hidden, keep, self.weight_hh, self.bias_hh))
+        with exactly(gates_x):
+            out = cast(Tensor, _gru_scan(gates_x, hidden, keep, self.weight_hh, self.bias_hh))
         return out, out[-1]
 
 
@@ -253,6 +265,9 @@ class LSTMCore(_Core):
 
     def step(self, x: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
         """One step: x (N, I), hidden and cell (N, H) -> the next hidden and cell (N, H)."""
+        if lower(x) is not None:
+            hidden, cell = self._once(x, hidden, cell)
+            return hidden, cell
         return torch.lstm_cell(x, (hidden, cell), self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
 
     def unroll(
@@ -261,7 +276,8 @@ class LSTMCore(_Core):
         """T steps; hidden and cell are set to zero before each step where `episode_start` is True."""
         self._check(x, (hidden, cell), episode_start)
         gates_x, keep = self._prepare(x, episode_start)
-        out, last = cast(
-            tuple[Tensor, Tensor], _lstm_scan(gates_x, hidden, cell, keep, self.weight_hh, self.bias_hh)
-        )
+        with exactly(gates_x):
+            out, last = cast(
+                tuple[Tensor, Tensor], _lstm_scan(gates_x, hidden, cell, keep, self.weight_hh, self.bias_hh)
+            )
         return out, out[-1], last

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from egomap.compute import exactly
 from egomap.config import MOTION_UNIT, AgentConfig, require_within
 from egomap.memory.attention import normalise
 from egomap.memory.cores import LSTMCore
@@ -282,7 +283,7 @@ class DNCMemory(nn.Module):
         check_state(self, state, x.shape[1])
         current, outs = DNCState(*state), []
         # A reset touches the whole state, so steps in which no episode starts leave it out.
-        starts = episode_start.any(1).tolist()
+        starts = episode_start.any(1).cpu().tolist()
         for x_t, begin, some in zip(x.unbind(0), episode_start.unbind(0), starts, strict=True):
             out, current = self._advance(x_t, _emptied(current, begin) if some else current, None)
             outs.append(out)
@@ -303,6 +304,12 @@ class DNCMemory(nn.Module):
 
     def _advance(self, x: Tensor, old: DNCState, trace: MemoryTrace | None) -> tuple[Tensor, DNCState]:
         """One step of the recursion: x (N, H) -> output (N, H), next state."""
+        with exactly(x):  # the state is read by small differences, and comes back as it was given
+            return self._advance_exactly(x.to(old.hidden.dtype), old, trace)
+
+    def _advance_exactly(
+        self, x: Tensor, old: DNCState, trace: MemoryTrace | None
+    ) -> tuple[Tensor, DNCState]:
         hidden, cell = self.controller.step(torch.cat((x, old.reads.flatten(1)), -1), old.hidden, old.cell)
         asked = self._asked(hidden)
         state, free = write_and_read(asked, old._replace(hidden=hidden, cell=cell))

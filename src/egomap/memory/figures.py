@@ -20,7 +20,7 @@ def saturation(values: Tensor) -> float:
 
 def attention_entropy(attention: Tensor) -> float:
     """Mean entropy of attentions (N, ...), as a part of the largest there is: 1 is flat, 0 is one cell."""
-    flat = attention.flatten(1).double()
+    flat = attention.cpu().flatten(1).double()
     return float(-(flat * flat.clamp(min=1e-300).log()).sum(1).mean()) / math.log(flat.shape[1])
 
 
@@ -31,4 +31,4 @@ def mass_on(attention: Tensor, chosen: Tensor) -> float:
 
 def spread(positions: Tensor) -> float:
     """Standard deviation of positions (N, 2) over the environments: 0 if all attend to the same place."""
-    return float(positions.double().var(0, correction=0).mean().sqrt())
+    return float(positions.cpu().double().var(0, correction=0).mean().sqrt())

@@ -151,8 +151,9 @@ class Guides(nn.Module):
         device, lead = inputs.pose.device, tuple(inputs.pose.shape[:2])
         line = inputs.depth[..., self._row, :]
         check_depth(line)
-        seen = (line.float(), inputs.pose.double(), inputs.ego_motion[..., 2].double(), episode_start)
+        seen = (line.float(), inputs.pose, inputs.ego_motion[..., 2], episode_start)
         line, pose, turned, start = (part.detach().cpu().contiguous() for part in seen)
+        pose, turned = pose.double(), turned.double()  # here, for not every device has doubles
         after = GuideState(*(part.cpu().clone(memory_format=torch.contiguous_format) for part in state))
         advice = Advice(
             torch.empty(*lead, len(GUIDES), dtype=torch.int64),

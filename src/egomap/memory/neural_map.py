@@ -156,7 +156,7 @@ class NeuralMapMemory(nn.Module):
         self._check_state(state, view.shape[1])
         keep = episode_start.logical_not().to(view.dtype)[:, :, None, None]  # (T, N, 1, 1)
         # A reset touches the whole map, so steps in which no episode starts leave it out.
-        starts = episode_start.any(1).tolist()
+        starts = episode_start.any(1).cpu().tolist()
         outs, maps = [], state[0]
         for view_t, row_t, keep_t, start in zip(
             view.unbind(0), row.unbind(0), keep.unbind(0), starts, strict=True

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from egomap.compute import exactly
 from egomap.config import Camera, PlaceSettings
 from egomap.geometry import affine_from_pose, cells, ego_from_world, world_from_ego
 from egomap.geometry.checks import check_depth, check_pose
@@ -303,8 +304,9 @@ class Places(nn.Module):
 
     def _sample(self, planes: Tensor, affine: Tensor) -> Tensor:
         window = self.settings.window
-        grid = F.affine_grid(affine, [len(planes), 1, window, window], align_corners=False)
-        return F.grid_sample(planes, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+        with exactly(planes):
+            grid = F.affine_grid(affine, [len(planes), 1, window, window], align_corners=False)
+            return F.grid_sample(planes, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
 
     @torch.no_grad()
     def follow(

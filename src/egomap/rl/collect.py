@@ -54,7 +54,7 @@ class Collector:
             f"the collector needs an environment with SAME_STEP autoreset; this one has {mode}.",
         )
         self.env, self.agent = env, agent
-        self.rollout = Rollout(steps, env.num_envs, env.world_spec.arrays)
+        self.rollout = Rollout(steps, env.num_envs, env.world_spec.arrays, agent.compute)
         self._in_place = env if isinstance(env, WritesInPlace) else None
         self._lessons = Lessons(teacher, env.num_envs)
         self._threads = threads
@@ -97,14 +97,14 @@ class Collector:
             for t in range(rollout.steps):
                 step = self._decide(t, state)
                 rollout.note(t, step.notes)
-                action = lessons.actions(rollout, t, step.action)
+                action = lessons.actions(rollout, t, step.action.cpu())  # waits for the device
                 state = self.agent.commit(step.state, action)
                 self._write_to(t + 1)
                 env.step_async(self.agent.taken(action).numpy())
                 lessons.label(rollout, t)
                 rollout.action[t] = action
-                rollout.log_prob[t] = step.log_prob
-                rollout.value[t] = step.value
+                rollout.log_prob[t].copy_(step.log_prob, non_blocking=True)
+                rollout.value[t].copy_(step.value, non_blocking=True)
                 observation, rewards, terminated, truncated, infos = env.step_wait()
                 self._take(t + 1, observation)
                 lessons.hear(rollout, t, rewards)
@@ -118,7 +118,7 @@ class Collector:
                     ended += _ended(infos["final_info"], terminated | truncated, lessons.helped)
             # What follows: its value, without letting the memory take the observation in twice.
             after = self.agent.step(rollout.rows[-1], state, rollout.episode_start[-1], deterministic=True)
-            rollout.next_value.copy_(after.value)
+            rollout.next_value.copy_(after.value)  # waits for the device, and so for everything before it
         self._state = state
         return ended
 

@@ -10,12 +10,13 @@ rollout. `episode_start[t]` says that observation t is the first of an episode.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from egomap.compute import Compute
 from egomap.memory.protocol import MemoryState, Notes
 from egomap.worlds.api import Arrays, Target, observation_arrays
 
@@ -39,6 +40,20 @@ class Batch(NamedTuple):
     auxiliary: Tensor | None = None
     """(T, B, size): what the auxiliary head is to tell, NaN where there is nothing; None without one."""
 
+    def on(self, compute: Compute) -> Batch:
+        """The same rows where the network is."""
+        if compute.on_cpu:
+            return self
+
+        def put(part: Any) -> Any:
+            if isinstance(part, dict):
+                return {name: put(each) for name, each in part.items()}
+            if isinstance(part, tuple):
+                return tuple(map(put, part))
+            return None if part is None else compute.put(part)
+
+        return Batch(*map(put, self))
+
 
 class Rollout:
     """Storage for T decisions of N environments; used again and again.
@@ -47,24 +62,32 @@ class Rollout:
         steps: T.
         num_envs: N.
         arrays: Makes zeroed arrays for observations with the leading axes that it is called with.
+        compute: Where the network is; the rows are on the CPU, ready to be copied there.
     """
 
     def __init__(
-        self, steps: int, num_envs: int, arrays: Callable[[int, int], Arrays] = observation_arrays
+        self,
+        steps: int,
+        num_envs: int,
+        arrays: Callable[[int, int], Arrays] = observation_arrays,
+        compute: Compute | None = None,
     ) -> None:
         self.steps, self.num_envs = steps, num_envs
-        self.arrays = arrays(steps + 1, num_envs)
+        host = (compute or Compute()).host
+        self.observations = {
+            name: host(torch.from_numpy(array)) for name, array in arrays(steps + 1, num_envs).items()
+        }
+        self.arrays = {name: tensor.numpy() for name, tensor in self.observations.items()}
         self.targets = [
             Target.of({name: array[t] for name, array in self.arrays.items()}) for t in range(steps + 1)
         ]
-        self.observations = {name: torch.from_numpy(array) for name, array in self.arrays.items()}
         self.rows = [
             {name: tensor[t] for name, tensor in self.observations.items()} for t in range(steps + 1)
         ]
         self.episode_start = torch.zeros(steps + 1, num_envs, dtype=torch.bool)
         self.action = torch.zeros(steps, num_envs, dtype=torch.int64)
-        self.log_prob = torch.zeros(steps, num_envs)
-        self.value = torch.zeros(steps, num_envs)
+        self.log_prob = host(torch.zeros(steps, num_envs))
+        self.value = host(torch.zeros(steps, num_envs))
         self.next_value = torch.zeros(num_envs)
         self.reward = torch.zeros(steps, num_envs)
         self.bonus = torch.zeros(steps, num_envs)
@@ -102,7 +125,7 @@ class Rollout:
         """The T rows of all environments, or of those in `envs` (indices), which are copied."""
 
         def choose(tensor: Tensor, axis: int) -> Tensor:
-            return tensor if envs is None else tensor.index_select(axis, envs)
+            return tensor if envs is None else tensor.index_select(axis, envs.to(tensor.device))
 
         observations = {name: tensor[: self.steps] for name, tensor in self.observations.items()} | self.notes
         if envs is not None:

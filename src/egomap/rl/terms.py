@@ -62,7 +62,7 @@ def _own(rows: Tensor, batch: Batch) -> Tensor:
 def a2c_policy(output: AgentOutput, batch: Batch, settings: LearnerSettings) -> tuple[Tensor, Figures]:
     """Advantage actor-critic: -log pi(a) * A."""
     policy = -_own(log_prob(output.logits, batch.action) * batch.advantage, batch).mean()
-    nothing = torch.zeros(())
+    nothing = torch.zeros_like(policy.detach())
     return policy, {"policy_loss": policy, "divergence": nothing, "clipped": nothing}
 
 

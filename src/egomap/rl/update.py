@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from egomap.agents.agent import Agent, AgentOutput
+from egomap.compute import Compute
 from egomap.config import LearnerSettings, require
 from egomap.memory.protocol import ParameterGroups, Rate
 from egomap.rl.returns import RunningScale, following_values, generalised_advantages
@@ -100,6 +101,7 @@ def update(
     average: Callable[[list[nn.Parameter]], None] | None = None,
     mean_over_ranks: Callable[[float], float] = float,
     groups: ParameterGroups | None = None,
+    compute: Compute | None = None,
 ) -> Figures:
     """Learn from one rollout.
 
@@ -115,6 +117,7 @@ def update(
         average: Makes the gradients those of all ranks, before they are scaled.
         mean_over_ranks: Makes a number the mean over all ranks.
         groups: Parameters whose gradient's norm is told as gradient_NAME, before it is scaled down.
+        compute: Where the agent is; by default on the CPU.
 
     Raises:
         Diverged: The loss or a gradient became NaN or infinite.
@@ -130,6 +133,7 @@ def update(
 
     def loss_in(envs: Tensor) -> Loss:
         batch = rollout.batch(envs if len(envs) < rollout.num_envs else None)  # all: no need to copy
+        batch = batch.on(compute or Compute())
         return loss_of(unroll(batch.observations, batch.state, batch.episode_start), batch, settings, spent)
 
     for _ in range(settings.epochs):

@@ -128,13 +128,15 @@ class LoadedAgent:
         )
         size = config.curriculum[-1] if config.curriculum else None
         scenario = config.scenario if size is None else replace(config.scenario, size=size)
-        mazes = config.scenarios or default_set(scenario)
         chosen = {
             "rendering": config.env.rendering,
             "frame_skip": config.env.frame_skip,
             "ego_motion_noise": config.env.ego_motion_noise,
             **options,
         }
+        if config.files:
+            return DoomEnv(config=config.files, **chosen)
+        mazes = config.scenarios or default_set(scenario)
         return DoomEnv(scenarios=mazes, split=split, **chosen)
 
     def _batch(self, observation: Mapping[str, Any]) -> tuple[dict[str, torch.Tensor], bool]:

@@ -93,8 +93,8 @@ def load_checkpoint(path: Path, *, format: str = FORMAT, what: str = "checkpoint
 def require_run(found: Checkpoint, config: TrainConfig, extent: float, where: Path) -> None:
     """Raise a ValueError unless a checkpoint is of the run with these settings, in arenas of this side.
 
-    The budget alone may have been changed since: a run may be extended. Checkpoints of the first release do not
-    tell their arena.
+    Only the budget and the device may have been changed since: a run may be extended, and moved. Checkpoints of the
+    first release do not tell their arena.
     """
     try:
         Counters.from_json(found.data.get("counters"))
@@ -102,7 +102,7 @@ def require_run(found: Checkpoint, config: TrainConfig, extent: float, where: Pa
     except ValueError as error:
         raise ValueError(f"{where} is no checkpoint of a training: {error}") from error
     own["extent"] = found.data.get("extent", extent)
-    told = {"extent": extent, **config.to_json(), "budget": own["budget"]}
+    told = {"extent": extent, **config.to_json(), "budget": own["budget"], "device": own["device"]}
     changed = _differences(own, told)
     require(
         not changed, f"{where} was trained with other settings than config.json has: {', '.join(changed)}."

@@ -21,7 +21,8 @@ from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from egomap.config import TrainConfig
+from egomap.compute import choose_device, fastest_precision
+from egomap.config import DeviceKind, TrainConfig
 from egomap.rl.bonuses import bonuses_of
 from egomap.rl.terms import terms_of
 from egomap.training.allocator import require_memory
@@ -53,6 +54,7 @@ def train(
     *,
     resume: bool = False,
     budget: int | None = None,
+    device: DeviceKind | None = None,
     init: Trained | None = None,
     callback: Callback | None = None,
     quiet: bool = False,
@@ -64,6 +66,7 @@ def train(
         path: The run folder.
         resume: Resume from the last checkpoint. Under torchrun a restarted group does so automatically.
         budget: Decisions in all, for a run that is resumed: as many as it had, or more.
+        device: Where to compute, for a run that is resumed; by default where the run says.
         init: Begin with the weights of this agent.
         callback: Called after each update.
         quiet: Show nothing.
@@ -78,6 +81,7 @@ def train(
         lock = folder_lock(path, "another `egomap train`", patience=LOCK_PATIENCE if ranks.restarts else 0.0)
         with lock if ranks.first else nullcontext():
             run.make()
+            config = replace(config, device=device or config.device)
             config, finished = _budgeted(run, config, extent, checkpoint, budget, ranks)
             if finished is not None:
                 return finished
@@ -153,21 +157,31 @@ def _open(
     restarted = ranks.any(ranks.restarts > 0)
     if ranks.any(ranks.first and (resume or (restarted and (path / CONFIG).exists()))):
         run, own, extent = open_run(path)
-        if config is not None and config != own:
-            raise ValueError(f"{path} holds a run with another config; give another folder.")
+        if config is not None:
+            settled = own.precision if config.precision == "auto" else config.precision
+            own = replace(own, device=config.device)
+            if replace(config, precision=settled) != own:
+                raise ValueError(f"{path} holds a run with another config; give another folder.")
         # A run that was killed before its first checkpoint begins again.
         found = latest(run.checkpoints)[1] if checkpoints(run.checkpoints) else None
         return run, own, extent, found
     if config is None:
         raise ValueError(f"there is nothing to go on with in {path}: give --resume or a preset.")
     if ranks.first:
-        spec = _check(config.validate(), init)
+        config = _settled(config.validate())
+        spec = _check(config, init)
         run = begin_run(path, config, spec.extent, spec if config.env.id else None)
         if init is not None:
             keep_weights(run, init)
     ranks.wait_for_first()  # it may have mazes to make
     run, own, extent = open_run(path)
     return run, own, extent, None
+
+
+def _settled(config: TrainConfig) -> TrainConfig:
+    """The config with a device that is there, and the precision that is fastest on it, if that is asked for."""
+    device = choose_device(config.device)
+    return replace(config, precision=fastest_precision(device)) if config.precision == "auto" else config
 
 
 def _check(config: TrainConfig, init: Trained | None = None) -> WorldSpec:
@@ -230,7 +244,7 @@ def _recent(row: dict[str, float]) -> str:
 
 def _panel(config: TrainConfig, path: Path, progress: Progress) -> Panel:
     row = progress.row
-    place = config.env.id or f"maze size {int(row['maze_size'])}"
+    place = f"maze size {int(row['maze_size'])}" if row["maze_size"] else config.told
     lines = [
         f"{progress.decisions:,} decisions = {int(row['frames']):,} frames, "
         f"{row['decisions_per_second']:,.0f} decisions/s",
@@ -241,7 +255,7 @@ def _panel(config: TrainConfig, path: Path, progress: Progress) -> Panel:
         f"{_clock(row['seconds'])} gone, {_clock(progress.seconds_left)} left. Ctrl-C stops and saves.",
     ]
     bar = ProgressBar(total=progress.budget, completed=progress.decisions)
-    title = f"{config.agent.kind} on {config.env.id or config.scenario.task}, seed {config.seed}: {path}"
+    title = f"{config.agent.kind} on {config.told}, seed {config.seed}: {path}"
     return Panel(Group(Text("\n".join(lines)), bar), title=title)
 
 

@@ -62,18 +62,30 @@ class Ranks(NamedTuple):
     restarts: int = 0
     """How often torchrun has restarted the ranks of this machine. Another machine may have another count: it
     may have failed when this one did not, or have come later."""
+    local_rank: int = 0
+    """Its place among the ranks of its machine, which take the machine's GPUs in turn."""
+    gpus: dist.ProcessGroup | None = None
+    """The ranks by way of NCCL, for gradients that are on GPUs; everything else goes by way of gloo."""
 
     @property
     def first(self) -> bool:
         """Whether this is the rank that logs, evaluates and saves."""
         return self.rank == 0
 
+    def on(self, device: torch.device) -> Ranks:
+        """The same, for gradients on this device; all ranks must call it."""
+        if self.world_size == 1 or device.type != "cuda":
+            return self
+        torch.cuda.set_device(device)
+        with _peers(self.rank):
+            return self._replace(gpus=dist.new_group(backend="nccl", timeout=TIMEOUT))
+
     @torch.no_grad()
     def share_weights(self, module: nn.Module) -> None:
         """Give every rank the weights of rank 0."""
         if self.world_size > 1:
             tensors = [*module.parameters(), *module.buffers()]
-            flat = torch.cat([tensor.detach().flatten().to(torch.float64) for tensor in tensors])
+            flat = torch.cat([tensor.detach().cpu().flatten().to(torch.float64) for tensor in tensors])
             with _peers(self.rank):
                 dist.broadcast(flat, src=0)
             for tensor, part in zip(tensors, flat.split([t.numel() for t in tensors]), strict=True):
@@ -86,8 +98,9 @@ class Ranks(NamedTuple):
             return
         gradients = [p.grad for p in parameters if p.grad is not None]
         flat = torch.cat([gradient.flatten() for gradient in gradients])
+        flat = flat if self.gpus is not None else flat.cpu()
         with _peers(self.rank):
-            dist.all_reduce(flat)
+            dist.all_reduce(flat, group=self.gpus)
         flat /= self.world_size
         for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
             gradient.copy_(part.view_as(gradient))
@@ -98,7 +111,7 @@ class Ranks(NamedTuple):
 
         All take the same steps of the optimiser, but boxes of other kinds may round them otherwise.
         """
-        sums = torch.stack([parameter.double().sum() for parameter in module.parameters()])
+        sums = torch.stack([parameter.detach().cpu().double().sum() for parameter in module.parameters()])
         if not all(torch.allclose(sums, other, rtol=1e-3, atol=1e-3) for other in self.gather(sums)):
             raise RuntimeError("the ranks' weights have come apart, so nothing was saved.")
         self.share_weights(module)
@@ -175,7 +188,7 @@ def _own_place() -> tuple[Ranks, int]:
         )
     port = _variable("MASTER_PORT", least=1, most=65535) if size > 1 else 0
     _take_cores(local_rank, local_size)
-    return Ranks(rank, size, restarts), port
+    return Ranks(rank, size, restarts, local_rank), port
 
 
 @contextmanager

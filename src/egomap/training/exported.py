@@ -58,7 +58,8 @@ def settings_of(config: TrainConfig, extent: float, spec: WorldSpec) -> dict[str
     Mazes are made from `config.scenario` again, with the same bytes, wherever they are needed.
     """
     world = {WORLD: spec.to_json()} if config.env.id else {}
-    return {"extent": extent, **world, **config.to_json(), "scenarios": None}
+    elsewhere = {"scenarios": None, "files": Path(config.files).name, "device": "auto"}
+    return {"extent": extent, **world, **config.to_json(), **elsewhere}
 
 
 def require_no_paths(data: Any, where: str) -> None:

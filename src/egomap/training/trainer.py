@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from egomap.compute import choose
 from egomap.config import TeacherKind, TrainConfig
 from egomap.evaluation.network import NetworkPlayer
 from egomap.evaluation.runner import EpisodeResult, play
@@ -52,6 +53,8 @@ from egomap.training.teachers import TEACHERS, teacher_kind
 from egomap.worlds.api import Simulated
 
 EVALUATION_ENVS = 16
+RANDOM_ON = {"cuda": "random_cuda", "mps": "random_mps"}
+"""What a checkpoint calls the random states of devices; that of the CPU is "random"."""
 
 
 class Progress(NamedTuple):
@@ -78,14 +81,16 @@ class Trainer:
         on_progress: Callable[[Progress], None] | None = None,
     ) -> None:
         keep_memory()
-        self.config, self.run, self.ranks = config, run, ranks or Ranks()
+        ranks = ranks or Ranks()
+        self.compute = choose(config.device, config.precision, local_rank=ranks.local_rank)
+        self.config, self.run, self.ranks = config, run, ranks.on(self.compute.device)
         self._extent = extent
         self._on_progress = on_progress
         self.counters = Counters()
         self._stop = False
         torch.manual_seed(config.seed)
         self._source, self._spec = source_of(config), run_spec(run.path)
-        self.agent = new_agent(config, self._spec)
+        self.agent = new_agent(config, self._spec).on(self.compute)
         self._optimizer = make_optimizer(self.agent, config.learner)
         self._groups = self.agent.parameter_groups()
         self._scale = RunningScale()
@@ -101,7 +106,7 @@ class Trainer:
             take_weights(run, self.agent)
         self.ranks.share_weights(self.agent)
         self._threads = torch.get_num_threads()
-        self._learners = GradientThreads(self._threads)
+        self._learners = GradientThreads(self._threads if self.compute.on_cpu else 1)
         self._test_env: Simulated | None = None
         self._env = self._open("train")
         self._collector = self._new_collector(position)
@@ -183,6 +188,7 @@ class Trainer:
             average=self.ranks.average_gradients,
             mean_over_ranks=lambda value: self.ranks.sum(value)[0] / self.ranks.world_size,
             groups=self._groups,
+            compute=self.compute,
         )
         if self.ranks.first:  # the others log nothing
             figures |= {f"memory_{name}": value for name, value in self._collector.figures().items()}
@@ -209,7 +215,7 @@ class Trainer:
             "collect_seconds": collected - begin,
             "update_seconds": learned - collected,
             "engine_restarts": counters.engine_restarts + self._env.engine_restarts,
-            "maze_size": 0 if config.env.id else self._size or config.scenario.size,
+            "maze_size": 0 if config.env.id or config.files else self._size or config.scenario.size,
         }
 
     def _lesson(self, spent: float) -> Lesson:
@@ -333,11 +339,15 @@ class Trainer:
         positions = self.ranks.gather(torch.tensor([self._collector.position]))
         states = self.ranks.gather(torch.get_rng_state())
         shuffles = self.ranks.gather(self._shuffle.get_state())
+        of_device = self.compute.random_state()
+        of_devices = None if of_device is None else self.ranks.gather(of_device)
         if not self.ranks.first:
             return
         tensors["positions"] = torch.cat(positions)
         tensors["random"] = torch.stack(states)
         tensors["shuffle"] = torch.stack(shuffles)
+        if of_devices is not None:
+            tensors[RANDOM_ON[self.compute.device.type]] = torch.stack(of_devices)
         if self._metrics is not None:
             self._metrics.sync()
         save_checkpoint(checkpoint_path(self.run.checkpoints, self.counters.decisions), tensors, data)
@@ -364,6 +374,10 @@ class Trainer:
             # Copies: torch reads a state from the beginning of its storage, whichever row it is given.
             torch.set_rng_state(tensors["random"][rank].clone())
             self._shuffle.set_state(tensors["shuffle"][rank].clone())
+            # A run that goes on on another kind of device has no state for it.
+            of_devices = tensors.get(RANDOM_ON.get(self.compute.device.type, ""))
+            if of_devices is not None:
+                self.compute.set_random_state(of_devices[rank].clone())
             return int(positions[rank])
         # Another number of ranks than before: continue after everything that any of them has played.
         torch.manual_seed(self._rank_seed() + self.counters.update)
