@@ -159,9 +159,10 @@ class PointRead(nn.Module):
 
     Shapes: latent (B, latent_size), map_ego (B, C, size, size), begins (B, size, size) whole numbers, the action that
     begins the way to each cell or `num_actions` where there is none, lengths (B, size, size) -> (B, output_size):
-    the vote, which sums to 1, or 0 where there is no way at all; what is told of the place, `POINTED` values: x and y of the attended position in
-    (-1, 1), how well query and cells agree, from -1 to 1, and the length of the way; and last the logarithm of the
-    attention's share within `NEAR` cells of a place that is given, 0 without one and where no way leads there.
+    the vote, which sums to 1, or 0 where there is no way at all; what is told of the place, `POINTED` values: x and y
+    of the attended position in (-1, 1), how well query and cells agree, from -1 to 1, and the length of the way; and
+    last the logarithm of the attention's share within `NEAR` cells of a place that is given, 0 without one and where
+    no way leads there.
     """
 
     positions: Tensor
