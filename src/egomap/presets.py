@@ -63,15 +63,11 @@ FULL = replace(
         rollout_steps=128,
         discount=0.995,
         trace_decay=0.97,
-        entropy_weight=0.002,
         hindsight_weight=0.5,
     ),
     budget=300_000,
 )
-"""EgoMap+ on growing mazes up to the paper's size, by reward alone (docs/trials.md).
-
-The entropy's weight is low: a policy that follows a guide gives up the entropy of its own actions.
-"""
+"""EgoMap+ on growing mazes up to the paper's size, by reward alone (docs/trials.md)."""
 
 PRESETS: dict[str, TrainConfig] = {"paper": PAPER, "fast": FAST, "quick": QUICK, "full": FULL}
 
