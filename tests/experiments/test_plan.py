@@ -11,7 +11,7 @@ from egomap.cli import TrainFlags
 from egomap.experiments import paper, plan
 from egomap.experiments.command import Ablation, Campaign, Curves, Noise, Results
 from egomap.experiments.dry_run import clock, queue_end
-from egomap.experiments.plan import Scale, train_command
+from egomap.experiments.plan import Scale, evaluate_command, train_command
 from egomap.experiments.speed import GUESSED_START, Speed, of_rows, seconds_left
 from egomap.experiments.state import training_curve
 from egomap.kinds import KINDS
@@ -79,7 +79,7 @@ def test_the_curriculum_of_a_preset_ends_with_the_mazes_of_the_task(tmp_path: Pa
 def test_rows_of_the_paper() -> None:
     scale = Scale(budget=2_000_000, seeds=3)
     rows = plan.results(scale, plan.TASK_NAMES, plan.PAPER_AGENTS)
-    assert len(rows) == 20 and all(len(row.jobs) == 3 for row in rows)
+    assert len(rows) == 24 and all(len(row.jobs) == 3 for row in rows)
     assert {(row.task, row.jobs[0].scenario.size, row.jobs[0].scenario.items) for row in rows} == {
         ("4-item", 5, 4),
         ("6-item", 5, 6),
@@ -121,8 +121,8 @@ def test_every_job_has_a_folder_of_its_own_and_experiments_share_them() -> None:
     ]
     by_name = {job.name: job for job in jobs}
     assert all(by_name[job.name] == job for job in jobs)
-    # 20 rows; of the ablations the baseline and EgoMap are among them; of the noise the baseline and no noise.
-    assert len(by_name) == 2 * (20 + 5 + 9)
+    # 24 rows; of the ablations the baseline and EgoMap are among them; of the noise the baseline and no noise.
+    assert len(by_name) == 2 * (24 + 5 + 9)
 
 
 def test_seeds_may_begin_later() -> None:
@@ -152,6 +152,10 @@ def test_the_printed_command_is_the_whole_truth() -> None:
         "egomap reproduce results --budget 1000000 --seeds 3 --first-seed 2 --size 5 --evaluate-every 100000 "
         "--tasks labyrinth --agents gru"
     )
+    scripted = Results(agents=("random", "explorer", "planner"), size=5, tasks=("labyrinth",))
+    assert not scripted.learns()
+    commands = [evaluate_command(row.jobs[0], "test")[:3] for row in scripted.rows(scripted.scale())]
+    assert commands == [["evaluate", "--agents", name] for name in ("random", "explorer", "planner")]
     assert Results(agents=("random", "planner")).command() == (
         "egomap reproduce results --seeds 3 --agents random planner"
     )

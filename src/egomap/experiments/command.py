@@ -208,7 +208,7 @@ class Campaign(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Results(Campaign):
-    """The main table: Random, GRU, Neural Map, EgoMap and the Planner on four tasks, training and held-out mazes.
+    """The main table: Random, GRU, Neural Map, EgoMap, Explorer, Planner on four tasks, training and held-out mazes.
 
     Example: egomap reproduce results --budget 4e5 --seeds 3 --size 5 --tasks labyrinth find-return
     """
@@ -216,7 +216,7 @@ class Results(Campaign):
     tasks: tuple[TaskName, ...] = plan.TASK_NAMES
     """Which tasks."""
     agents: AgentNames = plan.PAPER_AGENTS
-    """Which agents (default: the paper's)."""
+    """Which agents (default: the paper's, Explorer and Planner)."""
 
     experiment: ClassVar[str] = "results"
     title: ClassVar[str] = "Results: agents on tasks"
@@ -228,7 +228,7 @@ class Results(Campaign):
 
     def learns(self) -> bool:
         """Whether one of the agents does."""
-        return not {"random", "planner"}.issuperset(self.agents)
+        return not set(plan.SCRIPTED).issuperset(self.agents)
 
     def chosen(self) -> dict[str, Sequence[str]]:
         """Tasks and agents, where they are not all."""

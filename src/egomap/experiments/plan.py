@@ -31,11 +31,11 @@ from egomap.scenarios.layout import canonical, sha256
 TaskName = Literal["4-item", "6-item", "find-return", "labyrinth"]
 PresetName = Literal["fast", "full", "paper"]
 TASK_NAMES: tuple[TaskName, ...] = ("4-item", "6-item", "find-return", "labyrinth")
-AgentNames = Annotated[tuple[str, ...], tyro.conf.arg(metavar=f"random|{CHOICES}|planner ...")]
-SCRIPTED = {"random": "Random", "planner": "Planner"}
+AgentNames = Annotated[tuple[str, ...], tyro.conf.arg(metavar=f"random|{CHOICES}|explorer|planner ...")]
+SCRIPTED = {"random": "Random", "explorer": "Explorer", "planner": "Planner"}
 """Agents that learn nothing, with their labels."""
-PAPER_AGENTS: AgentNames = ("random", "gru", "neural-map", "egomap", "planner")
-"""Those of the paper's main table."""
+PAPER_AGENTS: AgentNames = ("random", "gru", "neural-map", "egomap", "explorer", "planner")
+"""Those of the paper's main table, and what can be reached by sight (Explorer) and with the layout (Planner)."""
 MOST_EVALUATIONS = 10
 MOST_SEEDS = 1000
 """Each is a training of its own for every row."""
