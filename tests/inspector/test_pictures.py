@@ -19,7 +19,7 @@ from egomap.inspector.figure import default_steps, figure, parse_steps, sheet
 from egomap.inspector.frame import paint
 from egomap.inspector.recording import Recording
 from egomap.inspector.rerun_file import points_of, write_rrd
-from egomap.inspector.video import HOLD, find_ffmpeg, moments, write_video
+from egomap.inspector.video import HOLD, WEBP_SIZE, find_ffmpeg, goals_in_map, moments, write_video
 
 from .browser import Watched, chromium, missing
 from .conftest import Recorder
@@ -209,3 +209,43 @@ def test_rerun_file(recorded: Recorder, tmp_path: Path, kind: str | None) -> Non
     paths = {str(column.entity_path) for column in found.schema().component_columns()}
     assert {"/agent/view", "/agent/depth", "/world/seen", "/world/way"} <= paths
     assert ("/memory/map" in paths) == (kind is not None)
+
+
+def test_an_animated_picture_is_the_episode(recorded: Recorder, tmp_path: Path) -> None:
+    recording = recorded("find-return", "egomap", "planner")
+    path = tmp_path / "episode.webp"
+    write_video(path, [recording], basis_of(recording), speed=2)
+    with Image.open(path) as animation:
+        assert animation.size == WEBP_SIZE
+        for t in (4, len(recording) // 2):
+            animation.seek(t)
+            left, top, width, height = (side // 2 for side in frame.VIEW)
+            view = np.asarray(animation.convert("RGB"))[top : top + height : 2, left : left + width : 2]
+            off = np.abs(view.astype(int) - recording.rgb[t]).mean()
+            assert off < 8, "compressed and smaller, but the same picture"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_goals_lie_in_the_map_where_the_agent_would_see_them(recorded: Recorder) -> None:
+    recording = recorded("find-return", "egomap", "planner")
+    rings = goals_in_map(recording)
+    assert rings is not None and recording.layout is not None and recording.map is not None
+    x, y, phi = recording.true_pose[5].tolist()
+    for goal, (right, ahead) in zip(recording.layout.goals, rings[5] * recording.map.extent / 2, strict=True):
+        goal_x, goal_y = recording.layout.center(goal)
+        assert x + ahead * math.cos(phi) + right * math.sin(phi) == pytest.approx(goal_x, abs=1e-3)
+        assert y + ahead * math.sin(phi) - right * math.cos(phi) == pytest.approx(goal_y, abs=1e-3)
+
+
+def test_a_frame_of_an_agent_with_guides_shows_the_pointer(recorded: Recorder) -> None:
+    recording = recorded("find-return", "egomap+", "planner")
+    moment = list(moments(recording, basis_of(recording)))[7]
+    assert moment.pointing is not None and moment.followed is not None
+    picture = np.asarray(paint(moment._replace(rings=None)))
+    left, top, width, _ = frame.MEMORY[0][1]
+    cell = width / len(moment.pointing)
+    row, column = np.unravel_index(moment.pointing.argmax(), moment.pointing.shape)
+    lit = picture[int(top + (row + 0.5) * cell), int(left + (column + 0.5) * cell)]
+    assert lit.astype(int).sum() > 400  # the brightest colour of the scale
+    with_rings = np.asarray(paint(moment))
+    assert not np.array_equal(picture, with_rings)

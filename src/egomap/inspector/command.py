@@ -25,7 +25,7 @@ from egomap.inspector.record import Stage, driver_of, mind_of
 from egomap.inspector.recording import Recording
 from egomap.inspector.rerun_file import find_rerun, write_rrd
 from egomap.inspector.subject import Subject, find_subject, require_ours, untrained
-from egomap.inspector.video import find_ffmpeg, write_video
+from egomap.inspector.video import ENDINGS, find_ffmpeg, write_video
 from egomap.rl.threads import torch_threads
 from egomap.training.files import write_whole
 from egomap.training.names import find_source
@@ -156,11 +156,12 @@ def _check(options: InspectOptions) -> None:
     options.validate()
     require_ending(options.out, ".html", ".htm")
     require_ending(options.figure, ".png", ".svg", ".pdf")
-    require_ending(options.video, ".mp4")
+    require_ending(options.video, *ENDINGS)
     require_ending(options.rrd, ".rrd")
     if options.video is not None:
         require(0.05 <= options.speed <= 50, f"speed must be 0.05 to 50; got {options.speed}.")
-        find_ffmpeg()
+        if options.video.suffix.lower() == ".mp4":
+            find_ffmpeg()
     if options.rrd is not None:
         find_rerun()
     alone = len(options.layout) == 1

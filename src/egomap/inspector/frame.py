@@ -68,6 +68,12 @@ class Moment(NamedTuple):
     known: np.ndarray | None = None
     attention: np.ndarray | None = None
     position: np.ndarray | None = None
+    pointing: np.ndarray | None = None
+    """(size, size) the pointer's attention over the map."""
+    followed: str | None = None
+    """Whom the agent followed, in words."""
+    rings: np.ndarray | None = None
+    """(goals, 2) where the goals are in the map, right and ahead, -1 to 1 within it."""
     planes: np.ndarray | None = None
     """(planes, window, window) values of the places."""
     decision: int = 0
@@ -94,6 +100,8 @@ def paint(moment: Moment) -> Image:
         _label(draw, box, panel.label)
         _paste(picture, panel.pixels, box)
         _mark(draw, panel, box)
+        if panel.of_map:
+            _draw_rings(draw, moment, box)
     if not panels:
         above = (520, 78, 736, 404)
     _label(draw, above, "from above")
@@ -110,20 +118,25 @@ class _Panel(NamedTuple):
     pixels: np.ndarray
     tiles: int = 1
     position: np.ndarray | None = None
+    of_map: bool = True
 
 
 def _memory_panels(moment: Moment) -> list[_Panel]:
-    """Map, attention and places, as far as the agent has them."""
+    """Map, attention (the pointer's, if it has one, for the agent acts on that) and places, as far as it has them."""
     found = []
     if moment.colours is not None and moment.known is not None:
         tiles, arrow = len(moment.colours), moment.position
         cells = np.where(moment.known[..., None], moment.colours, np.array(EMPTY, np.uint8))
         found.append(_Panel("memory map: principal components", sheet(cells), tiles, arrow))
-        if moment.attention is not None:
+        if moment.pointing is not None:
+            label = f"pointer: at most {100 * moment.pointing.max():.2f} % in a cell"
+            found.append(_Panel(label, _heat(moment.pointing)))
+        elif moment.attention is not None:
             label = f"attention: at most {100 * moment.attention.max():.2f} % in a cell"
             found.append(_Panel(label, _heat(sheet(moment.attention[..., None])[..., 0]), tiles, arrow))
     if moment.planes is not None:
-        found.append(_Panel("places: floor, walls, trail", floor_plan(moment.planes, DARK)))
+        plan = floor_plan(moment.planes, DARK)
+        found.append(_Panel("places: floor, walls, trail", plan, of_map=False))
     return found
 
 
@@ -144,7 +157,9 @@ def _draw_decision(draw: ImageDraw, moment: Moment, left: int) -> None:
     rows = [("reward so far", f"{moment.reward:.3f}")]
     if moment.value is not None:
         rows.append(("value", f"{moment.value:.3f}"))
-    if moment.beta is not None:
+    if moment.followed is not None:
+        rows.append(("follows", moment.followed))
+    elif moment.beta is not None:
         rows.append(("beta", f"{moment.beta:.2f}"))
     for index, (name, text) in enumerate(rows):
         draw.text((left + 306, top + 38 * index), name, SOFT, _font(11))
@@ -180,6 +195,19 @@ def _mark(draw: ImageDraw, panel: _Panel, box: tuple[int, int, int, int]) -> Non
     if panel.position is not None:
         right, ahead = (float(value) for value in panel.position)
         _arrow(draw, (x, y), (x + right * width / 2, y - ahead * height / 2), "#ffffff")
+
+
+def _draw_rings(draw: ImageDraw, moment: Moment, box: tuple[int, int, int, int]) -> None:
+    """A ring where each goal is that lies within the map, as it is drawn from above."""
+    left, top, width, height = box
+    if moment.rings is None or moment.layout is None:
+        return
+    looks = goal_looks(moment.layout)
+    for (right, ahead), look, done in zip(moment.rings.tolist(), looks, moment.reached, strict=True):
+        if max(abs(right), abs(ahead)) < 1:
+            x, y = left + (1 + right) * width / 2, top + (1 - ahead) * height / 2
+            draw.circle((x, y), 9, None, "#000000", 5)
+            draw.circle((x, y), 8, None, SOFT if done else look.colour, 3)
 
 
 def _draw_above(draw: ImageDraw, moment: Moment, box: tuple[int, int, int, int]) -> None:

@@ -75,7 +75,7 @@ class InspectOptions(SubjectOptions):
     steps: str = ""
     """Decisions in the figure, one row each, e.g. 5,105,108,140 (default: the events and the steps between)."""
     video: Path | None = None
-    """Video to write: .mp4 (needs ffmpeg, or the extra `video`)."""
+    """Video to write: .mp4 (needs ffmpeg, or the extra `video`), or .webp, an animated picture."""
     speed: float = 1.0
     """Of the video: 1 is as fast as the game, 8.75 decisions per second."""
     rrd: Path | None = None

@@ -1,7 +1,10 @@
-"""Episodes as a video: H.264 in MP4, which plays in every browser.
+"""Episodes as a video: H.264 in MP4, which plays in every browser, or an animated WebP, for a page of text.
 
-What comes in: recordings and the colours of their maps. What goes out: a file, written whole or not at all. Pictures
-are piped to ffmpeg: the system's, or the one of the package imageio-ffmpeg (extra `video`).
+What comes in: recordings and the colours of their maps. What goes out: a file, written whole or not at all. For MP4,
+pictures are piped to ffmpeg: the system's, or the one of the package imageio-ffmpeg (extra `video`). WebP needs
+nothing but PIL, and is smaller: half as wide and high, colours rounded.
+
+Convention: places in the map are (right, ahead) of the agent, 1 at the map's edge.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,10 +23,15 @@ from egomap.config import require
 from egomap.inspector.components import Basis, colours
 from egomap.inspector.events import events, goals_reached
 from egomap.inspector.frame import HEIGHT, WIDTH, Moment, paint
-from egomap.inspector.recording import Recording
+from egomap.inspector.recording import GuidesTrack, Recording
 from egomap.scenarios.tasks import FAMILIES
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 TICS_PER_SECOND = 35
+ENDINGS = (".mp4", ".webp")
+WEBP_SIZE, WEBP_QUALITY = (WIDTH // 2, HEIGHT // 2), 70
 HOLD = 8
 """How many times an episode's last picture is shown, so that its end can be seen."""
 
@@ -49,7 +58,8 @@ def find_ffmpeg() -> str:
 def moments(recording: Recording, basis: Basis | None) -> Iterator[Moment]:
     """Every decision of a recording, ready to be painted."""
     marks, reached, returns = events(recording), goals_reached(recording), recording.reward.cumsum()
-    mind, track = recording.mind, recording.map
+    mind, track, guides = recording.mind, recording.map, recording.guides
+    rings = goals_in_map(recording)
     finite = recording.depth[np.isfinite(recording.depth)]
     task = "" if recording.layout is None else f"{FAMILIES[recording.layout.task].title}, "
     title = f"{task}layout {recording.layout_index}"
@@ -75,11 +85,31 @@ def moments(recording: Recording, basis: Basis | None) -> Iterator[Moment]:
             known=None if track is None else track.known[t],
             attention=None if track is None or track.attention is None else track.attention[t],
             position=None if track is None or track.position is None else track.position[t],
+            pointing=None if guides is None or guides.pointing is None else guides.pointing[t],
+            followed=None if guides is None else f"{guides.names[guides.whom[t]]}, {share_of(guides, t):.0%}",
+            rings=None if rings is None else rings[t],
             planes=None if recording.planes is None else recording.planes.at(t),
             decision=t,
             decisions=len(recording),
             events=marks,
         )
+
+
+def share_of(guides: GuidesTrack, t: int) -> float:
+    """How probable it was that the agent followed whom it did."""
+    return float(guides.shares[t, guides.whom[t]])
+
+
+def goals_in_map(recording: Recording) -> np.ndarray | None:
+    """(T, goals, 2): where each goal is in the egocentric map; None without such a map or without a layout."""
+    track, layout = recording.map, recording.layout
+    if track is None or track.frame != "ego" or layout is None:
+        return None
+    x, y, phi = (recording.true_pose[:, axis, None] for axis in range(3))
+    goal_x, goal_y = np.array([layout.center(goal) for goal in layout.goals], np.float64).T
+    dx, dy = goal_x - x, goal_y - y
+    right, ahead = dx * np.sin(phi) - dy * np.cos(phi), dx * np.cos(phi) + dy * np.sin(phi)
+    return np.stack((right, ahead), -1) * (2 / track.extent)
 
 
 def write_video(
@@ -90,45 +120,71 @@ def write_video(
     speed: float = 1.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Write the episodes, one after the other, as one video.
+    """Write the episodes, one after the other, as one video: .mp4 or .webp, by the path's ending.
 
     Raises:
-        ValueError: There is no ffmpeg, or it cannot write H.264.
+        ValueError: An .mp4 is asked for, and there is no ffmpeg, or it cannot write H.264.
     """
     require(0.05 <= speed <= 50, f"speed must be 0.05 to 50; got {speed}.")
     rate = Fraction(TICS_PER_SECOND, recordings[0].frame_skip) * Fraction(speed).limit_denominator(100)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp.mp4")
+    pictures = _pictures(recordings, basis, progress)
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp{path.suffix}")
+    try:
+        if path.suffix.lower() == ".webp":
+            _write_webp(scratch, pictures, rate)
+        else:
+            reason = _write_mp4(scratch, pictures, rate)
+            require(not reason, f"ffmpeg could not write {path}: {reason}.")
+        os.replace(scratch, path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _pictures(
+    recordings: Sequence[Recording], basis: Basis | None, progress: Callable[[int, int], None] | None
+) -> Iterator[Image]:
+    """All pictures in their order, the last of each episode several times."""
+    total, done = sum(map(len, recordings)), 0
+    for recording in recordings:
+        for moment in moments(recording, basis):
+            picture = paint(moment)
+            yield picture
+            done += 1
+            if progress is not None:
+                progress(done, total)
+        yield from [picture] * HOLD
+
+
+def _write_webp(path: Path, pictures: Iterator[Image], rate: Fraction) -> None:
+    from PIL.Image import Resampling
+
+    small = (picture.resize(WEBP_SIZE, Resampling.LANCZOS) for picture in pictures)
+    first = next(small)
+    timing = {"duration": round(1000 / rate), "loop": 0}
+    first.save(path, save_all=True, append_images=small, quality=WEBP_QUALITY, method=4, **timing)
+
+
+def _write_mp4(path: Path, pictures: Iterator[Image], rate: Fraction) -> str:
+    """Why ffmpeg could not write it; empty where it could."""
     command = [
         find_ffmpeg(), "-loglevel", "error", "-y",
         "-f", "rawvideo", "-pixel_format", "rgb24", "-video_size", f"{WIDTH}x{HEIGHT}", "-framerate", str(rate),
         "-i", "-", "-c:v", "libx264", "-preset", "veryfast", "-crf", "18", "-pix_fmt", "yuv420p",
-        "-movflags", "+faststart", "-threads", "2", str(scratch),
+        "-movflags", "+faststart", "-threads", "2", str(path),
     ]  # fmt: skip
-    total, done = sum(map(len, recordings)), 0
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdin is not None
     try:
         try:
-            for recording in recordings:
-                picture = b""
-                for moment in moments(recording, basis):
-                    picture = paint(moment).tobytes()
-                    process.stdin.write(picture)
-                    done += 1
-                    if progress is not None:
-                        progress(done, total)
-                process.stdin.write(picture * HOLD)
+            for picture in pictures:
+                process.stdin.write(picture.tobytes())
         except BrokenPipeError:
             pass  # ffmpeg has given up; it says why
         _, told = process.communicate()
-        reason = told.decode(errors="replace").strip().splitlines()
-        require(
-            process.returncode == 0,
-            f"ffmpeg could not write {path}: {reason[-1] if reason else 'it gave no reason'}.",
-        )
-        os.replace(scratch, path)
+        if process.returncode == 0:
+            return ""
+        return (told.decode(errors="replace").strip().splitlines() or ["it gave no reason"])[-1]
     finally:
         if process.poll() is None:
             process.kill()
             process.wait()
-        scratch.unlink(missing_ok=True)
