@@ -39,9 +39,14 @@ class Compute(NamedTuple):
         """Whether the simulators' memory is the network's."""
         return self.device.type == "cpu"
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether the program may go on while a copy is under way. MPS would read sources that are gone by then."""
+        return self.device.type == "cuda"
+
     def put(self, tensor: Tensor) -> Tensor:
-        """The tensor on the device; a copy from pinned memory is not waited for."""
-        return tensor.to(self.device, non_blocking=True)
+        """The tensor on the device; on CUDA a copy from pinned memory is not waited for."""
+        return tensor.to(self.device, non_blocking=self.overlaps)
 
     def host(self, tensor: Tensor) -> Tensor:
         """A tensor of the CPU as it is best copied to the device and back: pinned for CUDA."""

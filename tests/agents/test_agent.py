@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from egomap import kinds
-from egomap.agents import Agent, Perception, build_agent, entropy, log_prob
+from egomap.agents import Agent, Perception, build_agent, log_prob
 from egomap.config import AgentConfig, Camera, MapSettings
 from egomap.memory.protocol import MemoryInputs, TensorSpec
 
@@ -94,7 +94,6 @@ def test_step_under_no_grad(kind):
     assert torch.equal(one.action, two.action)
     assert torch.equal(best.action, one.logits.argmax(-1))
     torch.testing.assert_close(one.log_prob, log_prob(one.logits, one.action))
-    torch.testing.assert_close(one.entropy, entropy(one.logits))
     assert one.action.dtype == torch.int64 and one.value.shape == (3,)
     # Not yet trained, the policy's own actions are close to uniform; those of guides are not.
     own = one.logits[:, : agent.heads.num_actions].softmax(-1)

@@ -12,7 +12,7 @@ from torch import Tensor
 from egomap.agents.agent import Agent, build_agent
 from egomap.config import AgentConfig, Camera, MapSettings
 from egomap.memory.guided import NOBODY, Following, GuidedMemory, still_followed
-from egomap.memory.protocol import MemoryInputs
+from egomap.memory.protocol import NOTE, PAID_AT, MemoryInputs
 from egomap.memory.reads import PointRead
 from egomap.ways.guides import NO_WAY, NUM_ACTIONS
 
@@ -23,7 +23,7 @@ T, N = 12, 3
 def agent_of(kind: str) -> Agent:
     torch.manual_seed(0)
     config = AgentConfig(kind=kind, use_reward=True, map=MapSettings(map_size=12))
-    return build_agent(config, CAMERA, 480.0).requires_grad_(True)
+    return build_agent(config, CAMERA, 480.0, auxiliary_size=2).requires_grad_(True)
 
 
 def observations(seed: int = 0) -> dict[str, Tensor]:
@@ -37,6 +37,11 @@ def observations(seed: int = 0) -> dict[str, Tensor]:
         "ego_motion": motion,
         "reward": (torch.rand(T, N, generator=g) > 0.9).float() * 0.5,
     }
+
+
+def noted(notes: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Notes as they lie among observations."""
+    return {NOTE + name: note for name, note in notes.items()}
 
 
 def starts() -> Tensor:
@@ -63,7 +68,7 @@ def test_what_was_chosen_is_replayed_from_the_notes(kind: str) -> None:
     whole = {name: torch.stack([cast(dict, each)[name] for each in notes]) for name in step.notes}
     assert bool((whole["running"] > 0).any())
     with torch.no_grad():
-        again = agent.unroll({**seen, **whole}, agent.initial_state(N), start)
+        again = agent.unroll({**seen, **noted(whole)}, agent.initial_state(N), start)
     # Probabilities: a logit of -10000 has no digits to spare.
     torch.testing.assert_close(
         again.logits.softmax(-1), torch.stack(logits).softmax(-1), atol=2e-5, rtol=2e-4
@@ -94,9 +99,9 @@ def test_every_parameter_learns_from_an_action() -> None:
     agent, seen = agent_of("egomap+"), observations(2)
     out = agent.unroll(seen, agent.initial_state(N), starts())
     probabilities = out.logits.softmax(-1).unflatten(-1, (-1, NUM_ACTIONS))
-    (
-        probabilities[..., -1, 0].log().sum() + out.value.sum()
-    ).backward()  # the pointer's word for the first action
+    assert out.auxiliary is not None
+    pointed = probabilities[..., -1, 0].log().sum()  # the pointer's vote for the first action
+    (pointed + out.value.sum() + out.auxiliary.sum()).backward()
     assert [name for name, p in agent.named_parameters() if p.grad is None] == []
     point = dict(agent.named_parameters())["memory.point.query.weight"].grad
     assert point is not None and bool(point.abs().sum() > 0)
@@ -147,9 +152,10 @@ def test_the_state_is_told_what_was_chosen() -> None:
 def test_its_parts_can_be_lesioned(kind: str, parts: set[str]) -> None:
     memory = agent_of(kind).memory
     assert isinstance(memory, GuidedMemory) and set(memory.lesions) >= parts
-    for name in ("ways",):
-        kept = [memory.state_spec[place] for place in memory.lesions[name].state]
-        assert kept == list(memory.guides.state_spec)
+    kept = [memory.state_spec[place] for place in memory.lesions["ways"].state]
+    assert kept == list(memory.guides.state_spec)
+    whom = [memory.state_spec[place] for place in memory.lesions["following"].state]
+    assert [spec.dtype for spec in whom] == [torch.int64, torch.bool]
 
 
 def test_a_cell_speaks_for_the_action_that_begins_its_way() -> None:
@@ -199,9 +205,9 @@ def test_hindsight_teaches_the_pointer_alone_where_a_place_is_known() -> None:
     ahead[:, 0] = torch.tensor([0.0, 60.0])
     for place, learns in ((nothing, False), (ahead, True)):
         agent.zero_grad()
-        share = agent.unroll({**seen, **notes, "paid_at": place}, agent.initial_state(N), starts()).output[
-            ..., -1
-        ]
+        share = agent.unroll(
+            {**seen, **noted({**notes, PAID_AT: place})}, agent.initial_state(N), starts()
+        ).output[..., -1]
         assert bool((share[:, 1:] == 0).all())
         assert bool((share[:, 0] < 0).any()) is learns
         share.sum().backward()
@@ -214,10 +220,11 @@ def test_what_hindsight_tells_is_no_input_of_the_heads() -> None:
     agent, seen = agent_of("egomap+"), observations(4)
     notes, _ = agent.memory.note(agent._inputs(seen, axes=2), agent.initial_state(N), starts())
     with torch.no_grad():
-        told = {**seen, **notes, "paid_at": torch.full((T, N, 2), 30.0)}
+        told = {**seen, **noted({**notes, PAID_AT: torch.full((T, N, 2), 30.0)})}
         with_it = agent.unroll(told, agent.initial_state(N), starts())
-        without = agent.unroll({**seen, **notes}, agent.initial_state(N), starts())
+        without = agent.unroll({**seen, **noted(notes)}, agent.initial_state(N), starts())
     assert torch.equal(with_it.logits, without.logits) and torch.equal(with_it.value, without.value)
+    assert with_it.auxiliary is not None and torch.equal(with_it.auxiliary, cast(Tensor, without.auxiliary))
 
 
 def test_nearer_cells_are_preferred_as_far_as_learned() -> None:
@@ -244,3 +251,25 @@ def test_the_pointers_gradient() -> None:
 def test_guides_speak_of_five_actions() -> None:
     with pytest.raises(ValueError, match="5 actions of the mazes, and this world has 7"):
         build_agent(AgentConfig(kind="guided"), CAMERA, 480.0, num_actions=7)
+
+
+def test_an_observation_of_another_name_is_no_note() -> None:
+    agent, seen = agent_of("guided"), observations()
+    row = {name: part[0] for name, part in seen.items()}
+    start = torch.ones(N, dtype=torch.bool)
+    state = agent.initial_state(N)
+    with_it = agent.step({**row, "action": torch.zeros(N)}, state, start, deterministic=True)
+    assert torch.equal(with_it.logits, agent.step(row, state, start, deterministic=True).logits)
+
+
+def test_a_memory_that_is_told_no_reward_follows_on_when_something_is_paid() -> None:
+    torch.manual_seed(0)
+    agent = build_agent(AgentConfig(kind="guided"), CAMERA, 480.0)
+    seen = observations()
+    row, start = {name: part[0] for name, part in seen.items()}, torch.zeros(N, dtype=torch.bool)
+    state = agent.initial_state(N)
+    logits = [
+        agent.step({**row, "reward": torch.full((N,), reward)}, state, start, deterministic=True).logits
+        for reward in (0.0, 1.0)
+    ]
+    assert torch.equal(*logits)

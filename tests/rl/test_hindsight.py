@@ -9,10 +9,10 @@ import torch
 
 from egomap.agents.agent import AgentOutput
 from egomap.config import LearnerSettings
-from egomap.memory.protocol import PAID_AT
+from egomap.memory.protocol import NOTE, PAID_AT
 from egomap.rl import hindsight
 from egomap.rl.rollout import Batch, Rollout
-from egomap.rl.terms import hindsight_term, loss_of
+from egomap.rl.terms import for_the_log, hindsight_term, loss_of
 
 NORTH, EAST = math.pi / 2, 0.0
 
@@ -52,7 +52,7 @@ def test_nothing_is_told_over_the_end_of_an_episode_or_of_what_is_never_paid() -
 def test_only_a_memory_that_points_is_told_and_only_if_it_counts(points: bool, weight: float) -> None:
     rollout = walked(paid=(3,))
     hindsight.fill(rollout, type("Memory", (), {"points": points})(), weight)
-    assert (PAID_AT in rollout.batch().observations) is (points and weight > 0)
+    assert (NOTE + PAID_AT in rollout.batch().observations) is (points and weight > 0)
 
 
 def test_the_term_by_hand() -> None:
@@ -60,10 +60,19 @@ def test_the_term_by_hand() -> None:
     output = AgentOutput(torch.zeros(4, 1, 2), torch.zeros(4, 1), (), torch.stack((share, share), -1))
     rows = torch.zeros(4, 1)
     start = torch.zeros(4, 1, dtype=torch.bool)
-    batch = Batch({PAID_AT: rows[..., None]}, (), start, rows.long(), rows, rows, rows)
+    batch = Batch({NOTE + PAID_AT: rows[..., None]}, (), start, rows.long(), rows, rows, rows)
     settings = LearnerSettings(hindsight_weight=0.5, entropy_weight=0.0)
     loss, figures = hindsight_term(output, batch, settings)
     assert loss.item() == pytest.approx(4 * math.log(2) / 4)
-    assert figures["pointing_share"].item() == pytest.approx(0.25)
     assert loss_of(output, batch, settings).total.item() == pytest.approx(0.5 * math.log(2))
-    assert "pointing_share" not in loss_of(output, batch._replace(observations={}), settings).figures
+    assert "hindsight_loss" not in loss_of(output, batch._replace(observations={}), settings).figures
+    logged = for_the_log({name: figure.item() for name, figure in figures.items()})
+    assert logged == {"pointing_share": pytest.approx(0.25)}
+
+
+def test_batches_in_which_nothing_is_paid_do_not_change_the_share_that_is_logged() -> None:
+    paid = {"hindsight_loss": 4 * math.log(2) / 4, "hindsight_told": 0.5, "entropy": 1.0}
+    nothing = {"hindsight_loss": 0.0, "hindsight_told": 0.0, "entropy": 2.0}
+    assert for_the_log(nothing) == {"entropy": 2.0}
+    mean = {name: (paid[name] + nothing[name]) / 2 for name in paid}
+    assert for_the_log(mean) == {"entropy": 1.5, "pointing_share": pytest.approx(0.25)}

@@ -34,9 +34,9 @@ def env(sets: dict[Task, ScenarioSet]) -> Iterator[DoomVectorEnv]:
     made.close()
 
 
-def collector_for(env: DoomVectorEnv, *, taught: bool = True) -> Collector:
+def collector_for(env: DoomVectorEnv, *, taught: bool = True, kind: str = "gru") -> Collector:
     torch.manual_seed(0)
-    agent = build_agent(AgentConfig(kind="gru"), env.camera, env.extent)
+    agent = build_agent(AgentConfig(kind=kind), env.camera, env.extent)
     return Collector(env, agent, STEPS, seed=3, teacher=ExplorerTeacher(env) if taught else None)
 
 
@@ -55,14 +55,18 @@ class Replay:
                 self.player.begin(index, self.world, self.episode)
             observation = {name: array[t] for name, array in rollout.arrays.items()}
             found.append(self.player.act(observation, np.ones(ENVS, bool)))
-            self.player.watch(rollout.action[t].numpy())
+            self.player.watch(collector.agent.taken(rollout.action[t]).numpy())
             self.player.hear(rollout.reward[t].numpy())
         return np.stack(found)
 
 
-def test_labels_are_what_the_explorer_says_in_the_learners_states(env: DoomVectorEnv) -> None:
-    """Over several rollouts, episode ends and a restart, whoever drives; each label is asked for once."""
-    collector, replay, begun = collector_for(env), Replay(env), 0
+@pytest.mark.parametrize("kind", ["gru", "guided"])
+def test_labels_are_what_the_explorer_says_in_the_learners_states(env: DoomVectorEnv, kind: str) -> None:
+    """Over several rollouts, episode ends and a restart, whoever drives; each label is asked for once.
+
+    An agent with guides chooses entries of a table; the teacher hears the actions that they stand for.
+    """
+    collector, replay, begun = collector_for(env, kind=kind), Replay(env), 0
     for number, driven in enumerate((0, 2, 4, 1)):
         if number == 2:
             collector.restart()

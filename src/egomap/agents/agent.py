@@ -14,12 +14,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from egomap.agents.heads import Heads, choice_of, choose, entropy, of_actions, of_guides, taken
+from egomap.agents.heads import Heads, choice_of, choose, of_actions, of_guides, taken
 from egomap.agents.perception import KERNELS, STRIDES, Perception
 from egomap.compute import Compute
 from egomap.config import NUM_ACTIONS, AgentConfig, Camera
 from egomap.memory.figures import attention_entropy
 from egomap.memory.protocol import (
+    NOTE,
     Fitting,
     Memory,
     MemoryInputs,
@@ -63,11 +64,6 @@ class AgentStep(NamedTuple):
     notes: Notes | None = None
     """What the memory noted of the observation, to be handed back with it in `unroll`; None if it notes nothing."""
 
-    @property
-    def entropy(self) -> Tensor:
-        """(N,) entropy of the policy in nats, computed when asked for."""
-        return entropy(self.logits)
-
 
 class AgentOutput(NamedTuple):
     """What an agent thinks of a sequence of T steps of N environments."""
@@ -79,7 +75,7 @@ class AgentOutput(NamedTuple):
     state: MemoryState
     """The memory after the last step; opaque."""
     output: Tensor
-    """(T, N, output_size): what the memory says and the heads read, for terms of a loss that need more."""
+    """(T, N, output_size): the memory's output, for terms of a loss; layers read the first `Heads.own_size`."""
     num_actions: int | None = None
     """Actions proper, if the logits may be of more (`egomap.agents.heads`)."""
     auxiliary: Tensor | None = None
@@ -123,7 +119,7 @@ class Agent(nn.Module):
             )
         self.heads = Heads(memory.output_size, num_actions, value_gain=value_gain, votes=votes)
         # After everything else, so that its weights draw nothing from those of an agent without it.
-        self.auxiliary = nn.Linear(memory.output_size, auxiliary_size) if auxiliary_size else None
+        self.auxiliary = nn.Linear(self.heads.own_size, auxiliary_size) if auxiliary_size else None
 
     def on(self, compute: Compute) -> Agent:
         """This agent, computing as `compute` says from now on; what it is given may lie anywhere."""
@@ -190,7 +186,7 @@ class Agent(nn.Module):
         """
         out, state = self.remember(observations, state, episode_start)
         logits, value = self.heads(out)
-        auxiliary = None if self.auxiliary is None else self.auxiliary(out)
+        auxiliary = None if self.auxiliary is None else self.auxiliary(out[..., : self.heads.own_size])
         return AgentOutput(logits, value, state, out, self.heads.num_actions, auxiliary)
 
     def taken(self, choice: Tensor) -> Tensor:
@@ -209,10 +205,10 @@ class Agent(nn.Module):
 
     def whom(self, step: AgentStep) -> Tensor:
         """Probabilities (N, followed) of whom to follow, float64; a column of ones without guides."""
-        return of_guides(step.logits.double(), self.heads.num_actions).exp()
+        return of_guides(step.logits.cpu().double(), self.heads.num_actions).exp()
 
     def choice_of(self, step: AgentStep, action: Tensor) -> Tensor:
-        """What `step` most probably chose (N,), if these actions (N,) were taken, by whomever."""
+        """What `step` most probably chose (N,), if these actions (N,) were taken, whoever chose them."""
         return choice_of(step.logits, self.compute.put(action), self.heads.num_actions)
 
     def commit(self, state: MemoryState, choice: Tensor) -> MemoryState:
@@ -288,7 +284,7 @@ class Agent(nn.Module):
         reward = observation.get("reward")
         told = None if reward is None else put(reward).to(dtype)
         names = getattr(self.memory, "note_names", ())
-        notes = {name: put(observation[name]) for name in names if name in observation} or None
+        notes = {name: put(observation[NOTE + name]) for name in names if NOTE + name in observation} or None
         return MemoryInputs(features, depth.to(dtype), pose.to(dtype), motion.to(dtype), told, notes)
 
 

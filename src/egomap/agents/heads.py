@@ -17,6 +17,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+QUICK = 5.0
+"""What the logits of whom to follow are multiplied by: Adam moves no weight by more than its rate in a step, and this
+choice hangs on a few inputs, where the actions hang on hundreds."""
+STAY = 3.0
+"""Added to the logit of who is followed already: about ten decisions, unless the policy wants otherwise. One decision
+alone matters too little for its worth to be told from noise."""
+NEVER = -1e4
+"""Stands for the log-probability of what cannot be chosen: finite, so that its entropy is 0 and not NaN."""
+
 
 class Heads(nn.Module):
     """Linear policy and value; shapes: (..., input_size) -> logits (..., num_actions), value (...).
@@ -38,6 +47,8 @@ class Heads(nn.Module):
             raise ValueError(f"num_actions must be 1 or more; got {num_actions}.")
         self.num_actions, self.votes = num_actions, len(votes)
         input_size -= self.votes * num_actions + 2 * (self.votes > 0)
+        self.own_size = input_size
+        """Of the input, what layers may read; votes, and what a term of the loss needs, come after it."""
         self.policy = nn.Linear(input_size, num_actions)
         self.follow = nn.Linear(input_size, 1 + self.votes) if votes else None
         self.value = nn.Linear(input_size, 1)
@@ -51,25 +62,13 @@ class Heads(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Logits and value."""
-        own = x[..., : self.policy.in_features]
+        own = x[..., : self.own_size]
         logits, value = self.policy(own), self.value(own).squeeze(-1)
         if self.follow is not None:
-            votes, running, _ = x[..., self.policy.in_features :].split(
-                (self.votes * self.num_actions, 1, 1), -1
-            )
+            votes, running, _ = x[..., self.own_size :].split((self.votes * self.num_actions, 1, 1), -1)
             votes = votes.unflatten(-1, (self.votes, self.num_actions))
             logits = joint(QUICK * self.follow(own), logits, votes, running[..., 0].long())
         return logits, value
-
-
-QUICK = 5.0
-"""What the logits of whom to follow are multiplied by: Adam moves no weight by more than its rate in a step, and this
-choice hangs on a few inputs, where the actions hang on hundreds."""
-STAY = 3.0
-"""Added to the logit of who is followed already: about ten decisions, unless the policy wants otherwise. One decision
-alone matters too little for its worth to be told from noise."""
-NEVER = -1e4
-"""Stands for the log-probability of what cannot be chosen: finite, so that its entropy is 0 and not NaN."""
 
 
 def joint(follow: Tensor, own: Tensor, votes: Tensor, running: Tensor) -> Tensor:

@@ -160,8 +160,10 @@ def _write_webp(path: Path, pictures: Iterator[Image], rate: Fraction) -> None:
 
     small = (picture.resize(WEBP_SIZE, Resampling.LANCZOS) for picture in pictures)
     first = next(small)
-    timing = {"duration": round(1000 / rate), "loop": 0}
-    first.save(path, save_all=True, append_images=small, quality=WEBP_QUALITY, method=4, **timing)
+    pause = round(1000 / rate)  # milliseconds
+    first.save(
+        path, save_all=True, append_images=small, duration=pause, loop=0, quality=WEBP_QUALITY, method=4
+    )
 
 
 def _write_mp4(path: Path, pictures: Iterator[Image], rate: Fraction) -> str:

@@ -1,10 +1,10 @@
 """Guides beside a memory: an agent that acts through what it remembers.
 
 What comes in: any memory, and depth and pose (`MemoryInputs`). What goes out: the memory's output, what the guides
-tell, their votes (for each guide the action that begins its way), and who is followed already. The heads decide whom
-to follow, if anybody (`egomap.agents.heads`). A memory that keeps a map of features (EgoMap) has one guide more, the
-pointer: attention over the cells of its map with a query of its own, each cell voting for the action that begins the
-way to it. Not in the paper, whose agent has to learn to walk from what a CNN makes of its map.
+tell, their votes (for each guide the action that begins its way), and who is followed already. The heads decide
+which guide to follow, if any (`egomap.agents.heads`). A memory that keeps a map of features (EgoMap) has one guide
+more, the pointer: attention over the cells of its map with a query of its own, each cell voting for the action that
+begins the way to it. Not in the paper, whose agent has to learn to walk from what a CNN makes of its map.
 
 The ways are data, like the pose: they are computed once, as notes, and no gradient goes into them. It goes through
 the votes into the choice of the guide, and through the pointer's attention into query, map and perception.
@@ -28,6 +28,7 @@ from egomap.memory.figures import attention_entropy
 from egomap.memory.lesions import Part, parts_of
 from egomap.memory.native import share_out
 from egomap.memory.protocol import (
+    PAID,
     PAID_AT,
     Memory,
     MemoryInputs,
@@ -48,11 +49,9 @@ from egomap.ways.grid import Grid
 from egomap.ways.guides import GUIDES, LONG, NO_WAY, NUM_ACTIONS, advise
 
 POINTER = "pointer"
-PAID = 0.0
-"""A reward above this is something that was paid."""
 NOBODY = -1
 WORTH = 4.0
-"""What is earned is multiplied by, where it is told: then the rewards of our tasks are of the size of 1."""
+"""Scale of the earned reward as an input: the rewards of our tasks are then about 1."""
 TRUST = (0.7, 0.0, 0.0)
 """Logits with which a new policy follows the guides and the pointer, where its own actions have 0. Choice: whoever
 has to look for something goes outward; when to turn back, and for what, is to be learned."""
@@ -72,7 +71,7 @@ class GuideState(NamedTuple):
 
 
 class Following(NamedTuple):
-    """Whom N environments follow, and for how long yet."""
+    """Whom N environments follow, and whether they still do."""
 
     whom: Tensor
     """(N,) int64: 0 the policy itself, then the guides and the pointer."""
@@ -233,16 +232,18 @@ class GuidedMemory(nn.Module):
 
     @property
     def lesions(self) -> dict[str, Part]:
-        """The inner memory's parts, what the guides know, the pointer, and what was earned."""
+        """The inner memory's parts, what the guides know, who is followed, the pointer, and what was earned."""
         inner = {
             name: part._replace(module=f"inner.{part.module}" if part.module else "")
             for name, part in parts_of(self.inner).items()
         }
         first = self._inner_tensors
-        known = tuple(range(first, first + len(self.guides.state_spec)))
+        known = range(first, first + len(GuideState._fields))
+        following = range(known.stop, known.stop + len(Following._fields))
         pointer = {POINTER: Part(module="point")} if self.point is not None else {}
         earned = {"earned": Part(state=(len(self.state_spec) - 1,))} if self.use_reward else {}
-        return {**inner, "ways": Part(state=known), **pointer, **earned}
+        guides = {"ways": Part(state=tuple(known)), "following": Part(state=tuple(following))}
+        return {**inner, **guides, **pointer, **earned}
 
     @property
     def guide_names(self) -> tuple[str, ...]:
@@ -269,11 +270,12 @@ class GuidedMemory(nn.Module):
         """The guides' part of T steps: inputs (T, N, ...) -> advice by name (T, N, ...), and the state after it.
 
         Another note, `running` (T, N), is who is followed already, -1 for nobody. What is chosen on the way is known
-        step by step alone (`commit`): in a sequence without notes nobody but the policy itself was chosen.
+        step by step alone (`commit`): in a sequence without notes, whoever was followed in the given state counts as
+        chosen again at every step.
         """
         inner, guides, following, earned = self._divide(state)
         advice, guides = self.guides.follow(inputs, guides, episode_start)
-        paid = inputs.told.view(episode_start.shape) > PAID
+        paid = (inputs.told.view(episode_start.shape) > PAID) & self.use_reward
         running = []
         for paid_t, action_t, start_t in zip(paid, advice.action, episode_start, strict=True):
             following = still_followed(following, action_t, paid_t, start_t)

@@ -27,9 +27,15 @@ MemoryTrace = dict[str, Tensor]
 Notes = dict[str, Tensor]
 """What a memory notes of observations: data, without gradient, by name; (T, N, ...) or (N, ...)."""
 
+NOTE = "note."
+"""Begins the names of notes where they lie among observations."""
+
 PAID_AT = "paid_at"
 """Name of a note that the learner adds for a memory that `points`: the place (right, ahead; map units) where the
 episode is paid next, NaN where that is not known (`egomap.rl.hindsight`)."""
+
+PAID = 0.0
+"""A reward above this is something that was paid."""
 
 ParameterGroups = dict[str, tuple[nn.Parameter, ...]]
 """Parameters by what they do. Each parameter is in one group."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
+from torch import Tensor
 
 from egomap.agents.agent import Agent, AgentStep
 from egomap.config import require
@@ -100,14 +101,15 @@ class Collector:
                 action = lessons.actions(rollout, t, step.action.cpu())  # waits for the device
                 state = self.agent.commit(step.state, action)
                 self._write_to(t + 1)
-                env.step_async(self.agent.taken(action).numpy())
+                taken = self.agent.taken(action).numpy()
+                env.step_async(taken)
                 lessons.label(rollout, t)
                 rollout.action[t] = action
-                rollout.log_prob[t].copy_(step.log_prob, non_blocking=True)
-                rollout.value[t].copy_(step.value, non_blocking=True)
+                self._fetch(rollout.log_prob[t], step.log_prob)
+                self._fetch(rollout.value[t], step.value)
                 observation, rewards, terminated, truncated, infos = env.step_wait()
                 self._take(t + 1, observation)
-                lessons.hear(rollout, t, rewards)
+                lessons.hear(rollout, taken, rewards)
                 rollout.reward[t] = torch.from_numpy(rewards)
                 rollout.terminated[t] = torch.from_numpy(terminated)
                 rollout.truncated[t] = torch.from_numpy(truncated)
@@ -144,6 +146,9 @@ class Collector:
         if self._in_place is not None:
             self._in_place.write_to(self.rollout.targets[t])
 
+    def _fetch(self, row: Tensor, told: Tensor) -> None:
+        row.copy_(told, non_blocking=self.agent.compute.overlaps)
+
     def _take(self, t: int, observation: Arrays) -> None:
         """Copy an observation into row t, unless it is there already."""
         if self._in_place is None:
@@ -162,7 +167,7 @@ class Collector:
             step = self.agent.step(rollout.rows[t], state, rollout.episode_start[t], deterministic=True)
         if not bool(torch.isfinite(step.logits).all() and torch.isfinite(step.value).all()):
             raise Diverged(
-                "the agent's policy or value is no number any more: training cannot go on from here. Try a lower "
+                "the agent's policy or value is not finite: training cannot go on from here. Try a lower "
                 "learning rate."
             )
 

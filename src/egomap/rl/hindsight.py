@@ -1,8 +1,9 @@
 """Hindsight: where something was paid, told to the decisions that led there.
 
-What comes in: a filled rollout. What goes out: for each decision the place at which its episode is paid next, if that
-comes within the rollout. It follows from rewards and poses alone, both of which the agent is given. A memory that
-points at places of its map learns from it where to point (`hindsight` in `egomap.rl.terms`).
+What comes in: a filled rollout. What goes out: for each decision the place where its episode is paid next, if that
+comes within the rollout: the pose at the decision that is paid, since the pose after it may be another episode's. It
+follows from rewards and poses alone, both of which the agent is given. A memory that points at places of its map
+learns from it where to point (`hindsight` in `egomap.rl.terms`).
 
 Convention: as `egomap.geometry.frames`; places are (right, ahead) in the agent's frame at the decision, in map units.
 """
@@ -13,15 +14,12 @@ import torch
 from torch import Tensor
 
 from egomap.geometry.frames import motion_between
-from egomap.memory.protocol import PAID_AT
+from egomap.memory.protocol import PAID, PAID_AT
 from egomap.rl.rollout import Rollout
-
-PAID = 0.0
-"""A reward above this is something that was paid."""
 
 
 def next_paid(rollout: Rollout) -> Tensor:
-    """(T, N, 2): where the agent stands when its episode is paid next; NaN where that is not in the rollout."""
+    """(T, N, 2): where the agent decides what its episode is paid for next; NaN where that is not in the rollout."""
     pose = rollout.observations["pose"][: rollout.steps]
     ended = rollout.terminated | rollout.truncated
     paid = rollout.reward > PAID

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from egomap.compute import Compute
-from egomap.memory.protocol import MemoryState, Notes
+from egomap.memory.protocol import NOTE, MemoryState, Notes
 from egomap.worlds.api import Arrays, Target, observation_arrays
 
 
@@ -127,7 +127,8 @@ class Rollout:
         def choose(tensor: Tensor, axis: int) -> Tensor:
             return tensor if envs is None else tensor.index_select(axis, envs.to(tensor.device))
 
-        observations = {name: tensor[: self.steps] for name, tensor in self.observations.items()} | self.notes
+        observations = {name: tensor[: self.steps] for name, tensor in self.observations.items()}
+        observations |= {NOTE + name: note for name, note in self.notes.items()}
         if envs is not None:
             # Channels stay last in memory: select from the layout that the engines write.
             rgb = observations.pop("rgb").movedim(-3, -1).index_select(1, envs).movedim(-1, -3)

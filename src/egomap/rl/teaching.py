@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from egomap.config import LearnerSettings
+from egomap.memory.protocol import PAID
 from egomap.rl.rollout import Rollout
 from egomap.rl.schedules import falling
 from egomap.rl.terms import imitation_weight
@@ -132,11 +133,11 @@ class Lessons:
         if rollout.labelled and not self._drives.all():
             self._ask(rollout, t, ~self._drives)
 
-    def hear(self, rollout: Rollout, t: int, rewards: np.ndarray) -> None:
-        """Pass on what was done in row t and what it brought."""
-        self._leads &= ~(rewards > 0)
+    def hear(self, rollout: Rollout, taken: np.ndarray, rewards: np.ndarray) -> None:
+        """Pass on what was done, the actions proper (N,), and what it brought."""
+        self._leads &= ~(rewards > PAID)
         if self._teacher is not None and rollout.taught:
-            self._teacher.hear(rollout.action[t].numpy(), rewards)
+            self._teacher.hear(taken, rewards)
 
     def _ask(self, rollout: Rollout, t: int, asked: np.ndarray) -> None:
         assert self._teacher is not None

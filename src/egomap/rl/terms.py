@@ -1,4 +1,4 @@
-"""What is descended: a sum of terms, one row of a table each, as pure functions.
+"""The loss: a sum of terms, one row of a table each, as pure functions.
 
 What comes in: the agent's output for a batch, the batch, the settings, and how much of the budget is spent. What goes
 out: a loss, and figures for the log, as tensors without gradient. All means are over every row of the batch, so that
@@ -9,6 +9,7 @@ To add a term: a function, and a row in `TERMS`; or its address in `LearnerSetti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
@@ -20,7 +21,7 @@ from torch.nn import functional as F
 from egomap.agents.agent import AgentOutput
 from egomap.agents.heads import entropy, log_prob
 from egomap.config import LearnerSettings, require, weighted
-from egomap.memory.protocol import PAID_AT
+from egomap.memory.protocol import NOTE, PAID_AT
 from egomap.named import import_named
 from egomap.rl.auxiliary import auxiliary_loss
 from egomap.rl.rollout import Batch
@@ -124,14 +125,23 @@ def auxiliary_term(output: AgentOutput, batch: Batch, settings: LearnerSettings)
 def hindsight_term(output: AgentOutput, batch: Batch, settings: LearnerSettings) -> tuple[Tensor, Figures]:
     """-log of the pointer's attention near the place where the episode is paid next (`egomap.rl.hindsight`).
 
-    Rows in which nothing is paid later, or to whose place no way is known yet, count as 0. Over the others its figure
-    `pointing_share` is the geometric mean of the attention's share.
+    Rows in which nothing is paid later, or to whose place no way is known yet, count as 0; `hindsight_told` is the
+    share of the others.
     """
     share = output.output[..., -1]
-    with torch.no_grad():
-        told = (share != 0).sum().clamp(min=1)
-        figure = (share.sum() / told).exp()
-    return -share.mean(), {"pointing_share": figure}
+    loss = -share.mean()
+    return loss, {"hindsight_loss": loss, "hindsight_told": (share != 0).to(share.dtype).mean()}
+
+
+def for_the_log(figures: dict[str, float]) -> dict[str, float]:
+    """Means over batches as they are logged.
+
+    Those of hindsight become `pointing_share`, the geometric mean of the pointer's attention near the place, over the
+    rows that were told one; left out where none was.
+    """
+    figures = dict(figures)
+    loss, told = figures.pop("hindsight_loss", 0.0), figures.pop("hindsight_told", 0.0)
+    return {**figures, "pointing_share": math.exp(-loss / told)} if told > 0 else figures
 
 
 def imitation_weight(settings: LearnerSettings, spent: float) -> float:
@@ -152,7 +162,7 @@ TERMS: dict[str, Term] = {
     "hindsight": Term(
         lambda settings, spent: settings.hindsight_weight,
         hindsight_term,
-        lambda batch: PAID_AT in batch.observations,
+        lambda batch: NOTE + PAID_AT in batch.observations,
     ),
 }
 """Every term that egomap ships; they are added up in this order."""
@@ -169,7 +179,7 @@ def terms_of(settings: LearnerSettings) -> dict[str, Term]:
     for text in settings.terms:
         address, weight = weighted(text, "terms")
         measure = import_named(address)
-        require(callable(measure), f"{address} is no term of a loss: it must be a function.")
+        require(callable(measure), f"{address} is not a term of the loss: it must be a function.")
         found[address] = Term(_constant(weight), measure)
     return found
 

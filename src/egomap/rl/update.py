@@ -20,7 +20,7 @@ from egomap.config import LearnerSettings, require
 from egomap.memory.protocol import ParameterGroups, Rate
 from egomap.rl.returns import RunningScale, following_values, generalised_advantages
 from egomap.rl.rollout import Rollout
-from egomap.rl.terms import Loss, loss_of
+from egomap.rl.terms import Loss, for_the_log, loss_of
 from egomap.rl.threads import GradientThreads
 
 Unroll = Callable[[Mapping[str, Tensor], tuple[Tensor, ...], Tensor], AgentOutput]
@@ -28,7 +28,7 @@ Figures = dict[str, float]
 
 
 class Diverged(RuntimeError):
-    """The loss or the gradient is no number any more; the weights were not changed by it."""
+    """The loss or the gradient is not finite; the weights were not changed by it."""
 
 
 RATES: dict[str, Callable[[LearnerSettings], float]] = {
@@ -153,17 +153,23 @@ def update(
             losses.append(loss)
             norms.append(norm)
 
-    def mean(values: list[Tensor]) -> float:
-        return float(torch.stack(values).mean())
+    norms_by = {"gradient_norm": norms, **{f"gradient_{name}": found for name, found in by_group.items()}}
+    return {
+        **for_the_log({name: _mean([loss.figures[name] for loss in losses]) for name in losses[0].figures}),
+        **{name: _mean(found) for name, found in norms_by.items()},
+        "explained_variance": _explained(rollout),
+    }
 
+
+def _mean(values: list[Tensor]) -> float:
+    return float(torch.stack(values).mean())
+
+
+def _explained(rollout: Rollout) -> float:
+    """How much of the targets' variance the values explain; 0 where there is none."""
     spread = rollout.target.var(correction=0)
     unexplained = (rollout.target - rollout.value).var(correction=0)
-    return {
-        **{name: mean([loss.figures[name] for loss in losses]) for name in losses[0].figures},
-        "gradient_norm": mean(norms),
-        **{f"gradient_{name}": mean(found) for name, found in by_group.items()},
-        "explained_variance": float(1 - unexplained / spread) if spread > 0 else 0.0,
-    }
+    return float(1 - unexplained / spread) if spread > 0 else 0.0
 
 
 def _gradient_norm(parameters: Sequence[nn.Parameter]) -> Tensor:
