@@ -3,9 +3,9 @@
 Usage: python tools/test_isa.py [options of pytest]
 
 Rounding differs from one instruction set to another, and with the number of threads. `make test` runs every test
-with this processor's best set and all of its cores; here follow the tests that compare floats and are not slow: what
-trains, compiles or waits for engines says little about rounding. What this processor does not have is left out and
-said.
+with this processor's best set and all of its cores; here follow, under each older set, the tests that compare floats
+and are not slow: what trains, compiles or waits for engines says little about rounding. Sets that this processor does
+not have are listed and left out.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
+from typing import IO
 
 PROJECT = Path(__file__).resolve().parent.parent
 CORE = ("geometry", "memory", "agents", "rl", "evaluation", "analysis")
@@ -52,7 +55,7 @@ SETS: dict[str, tuple[str, int, dict[str, str]]] = {
     ),
     "AVX-512": ("avx512f", 1, {"ATEN_CPU_CAPABILITY": "avx512"}),
 }
-"""Name: the flag of a processor that has it, threads, and the variables that ask for it."""
+"""Oldest first. Name: the flag of a processor that has it, threads, and the variables that ask for it."""
 
 
 def processor_flags() -> set[str]:
@@ -64,39 +67,45 @@ def processor_flags() -> set[str]:
     return {flag for line in lines if line.startswith("flags") for flag in line.split(":", 1)[1].split()}
 
 
-def run_core(threads: int, variables: dict[str, str], options: list[str]) -> int:
-    """pytest's exit code for the numeric core with these threads and variables."""
+def begin(threads: int, variables: dict[str, str], options: list[str], log: IO[str]) -> subprocess.Popen[str]:
+    """Start pytest on the numeric core with these threads and variables."""
     environment = {**os.environ, **dict.fromkeys(THREADS, str(threads)), **variables}
-    # One process for each core: none of these tests waits. Each may take over what another has not begun.
-    processes = ["-n", str(min(len(os.sched_getaffinity(0)), 4)), "--dist", "worksteal"]
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "not slow",
-        *processes,
-        *options,
-    ]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "not slow", *options]
     command += [f"--deselect=tests/{test}" for test in LEFT_OUT]
     command += [f"tests/{folder}" for folder in CORE]
-    return subprocess.run(command, cwd=PROJECT, env=environment, check=False).returncode
+    return subprocess.Popen(
+        command, cwd=PROJECT, env=environment, stdout=log, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def chosen(flags: set[str]) -> list[str]:
+    """The sets to run: those that this processor has, but for its best one, which `make test` runs with."""
+    known = [name for name, (flag, _, _) in SETS.items() if flag in flags]
+    for name in SETS:
+        if name not in known:
+            print(f"{name}: this processor does not have it.", flush=True)
+    if known:
+        print(f"{known[-1]}: what this processor does by itself, in make test.", flush=True)
+    return known[:-1]
 
 
 def main() -> int:
-    """Run all sets; return 1 if any of them failed."""
-    flags, failed = processor_flags(), []
-    for name, (flag, threads, variables) in SETS.items():
-        if flag not in flags:
-            print(f"{name}: this processor does not have it; left out.", flush=True)
-            continue
-        began = time.monotonic()
-        print(f"{name}, {threads} thread{'s' * (threads > 1)}:", flush=True)
-        if run_core(threads, variables, sys.argv[1:]) != 0:
-            failed.append(name)
-        print(f"{name}: {time.monotonic() - began:.0f} s.", flush=True)
+    """Run the sets side by side, one process each; return 1 if any of them failed."""
+    began, failed = time.monotonic(), []
+    with ExitStack() as stack:
+        running = {}
+        for name in chosen(processor_flags()):
+            _, threads, variables = SETS[name]
+            log = stack.enter_context(tempfile.TemporaryFile("w+"))
+            running[name] = begin(threads, variables, sys.argv[1:], log), log
+        for name, (process, log) in running.items():
+            if process.wait() != 0:
+                failed.append(name)
+            log.seek(0)
+            print(
+                f"{name}, {SETS[name][1]} thread(s), {time.monotonic() - began:.0f} s:\n{log.read()}",
+                flush=True,
+            )
     print(f"Failed under {', '.join(failed)}." if failed else "The numeric core passed everywhere.")
     return 1 if failed else 0
 
