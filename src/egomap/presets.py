@@ -65,7 +65,7 @@ FULL = replace(
         trace_decay=0.97,
         hindsight_weight=0.5,
     ),
-    budget=300_000,
+    budget=400_000,
 )
 """EgoMap+ on growing mazes up to the paper's size, by reward alone (docs/trials.md)."""
 
