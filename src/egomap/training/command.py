@@ -16,11 +16,11 @@ from shlex import quote
 
 import torch
 from rich.console import Console, Group
-from rich.live import Live
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
+from egomap.bars import in_notebook, live
 from egomap.compute import choose_device, fastest_precision
 from egomap.config import DeviceKind, TrainConfig
 from egomap.rl.bonuses import bonuses_of
@@ -203,13 +203,13 @@ def _check(config: TrainConfig, init: Trained | None = None) -> WorldSpec:
 
 @contextmanager
 def _display(config: TrainConfig, path: Path, ranks: Ranks):  # type: ignore[no-untyped-def]
-    """A function that shows progress: a panel on a terminal, a line now and then elsewhere."""
+    """A function that shows progress: a panel on a terminal or in a notebook, a line now and then elsewhere."""
     console = Console(stderr=True)
     if not ranks.first:
         yield None
-    elif console.is_terminal:
-        with Live(Text("Starting the engines ..."), console=console, refresh_per_second=4) as live:
-            yield lambda progress: live.update(_panel(config, path, progress))
+    elif console.is_terminal or in_notebook():
+        with live(console, Text("Starting the engines ...")) as show:
+            yield lambda progress: show(_panel(config, path, progress))
     else:
         yield _line_printer(console)
 
@@ -244,6 +244,7 @@ def _recent(row: dict[str, float]) -> str:
 
 def _panel(config: TrainConfig, path: Path, progress: Progress) -> Panel:
     row = progress.row
+    to_stop = "Interrupting the kernel" if in_notebook() else "Ctrl-C"
     place = f"maze size {int(row['maze_size'])}" if row["maze_size"] else config.told
     lines = [
         f"{progress.decisions:,} decisions = {int(row['frames']):,} frames, "
@@ -252,7 +253,7 @@ def _panel(config: TrainConfig, path: Path, progress: Progress) -> Panel:
         f"entropy {row['entropy']:.2f}, value explains {row['explained_variance']:.0%}, "
         f"gradient {row['gradient_norm']:.2f}",
         f"{place}, engines restarted {int(row['engine_restarts'])}",
-        f"{_clock(row['seconds'])} gone, {_clock(progress.seconds_left)} left. Ctrl-C stops and saves.",
+        f"{_clock(row['seconds'])} gone, {_clock(progress.seconds_left)} left. {to_stop} stops and saves.",
     ]
     bar = ProgressBar(total=progress.budget, completed=progress.decisions)
     title = f"{config.agent.kind} on {config.told}, seed {config.seed}: {path}"
