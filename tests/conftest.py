@@ -16,8 +16,8 @@ import pytest
 from hypothesis import settings
 
 from egomap.config import ScenarioConfig, Task
-from egomap.envs.pool import usable_cores
 from egomap.scenarios.dataset import ScenarioSet, generate
+from egomap.util.cores import usable_cores
 
 # What a shell runs in its background ignores Ctrl-C, and so do its children; the tests send it to both.
 signal.signal(signal.SIGINT, signal.default_int_handler)

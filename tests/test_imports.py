@@ -17,9 +17,9 @@ import pytest
 import egomap
 
 LINES = (
-    ("named",),
+    ("util",),
     ("kinds",),
-    ("config", "presets", "reading", "bars"),
+    ("config", "presets"),
     ("compute",),
     ("worlds",),
     ("scenarios",),
@@ -47,7 +47,7 @@ OF_THE_PACKAGE = {"api"}
 """What egomap's own __init__ tells type checkers of, and imports when somebody asks for it."""
 
 WORLDS = {"scenarios", "envs"}
-WITHOUT_TORCH = {"worlds", *WORLDS}
+WITHOUT_TORCH = {"util", "config", "worlds", *WORLDS}
 WITHOUT_WORLDS = {"geometry", "ways", "memory", "agents"}
 """These work on any source of images and poses..."""
 WITH_WORLDS = {"agents.planner", "agents.scripted"}
@@ -154,6 +154,7 @@ def test_all_modules_are_looked_at():
         ("envs.doom", "import torch.nn"),
         ("scenarios.maze", "def f():\n    from torch import Tensor"),
         ("config", "from egomap.scenarios import maze"),
+        ("util.files", "from egomap.config import require"),
         ("", "from egomap.memory import EgoMapMemory"),
         ("gadgets.one", ""),
     ],

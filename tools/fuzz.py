@@ -45,7 +45,7 @@ from egomap.experiments.render import table_csv
 from egomap.experiments.report import page
 from egomap.inspector.components import Basis, load_basis, save_basis
 from egomap.scenarios.dataset import generate, load
-from egomap.scenarios.layout import Layout, sha256
+from egomap.scenarios.layout import Layout
 from egomap.scenarios.planner import plan
 from egomap.scenarios.reference import read_reference
 from egomap.sharing.export import export
@@ -61,6 +61,7 @@ from egomap.training.counters import Counters
 from egomap.training.metrics import COLUMNS, Metrics
 from egomap.training.run import begin_run, load_agent
 from egomap.training.trained import find_agent
+from egomap.util.digest import sha256
 
 SECONDS = 20
 MEGABYTES = 200

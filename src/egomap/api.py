@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-from egomap.bars import no_bar, progress_bar
 from egomap.config import Task, TrainConfig, require
+from egomap.util.bars import no_bar, progress_bar
 
 if TYPE_CHECKING:
     from egomap.envs.worlds import Worlds

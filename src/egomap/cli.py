@@ -21,7 +21,6 @@ import tyro
 
 from egomap import __version__
 from egomap.api import as_trained, named_worlds
-from egomap.bars import progress_bar
 from egomap.config import (
     AgentConfig,
     DeviceKind,
@@ -41,6 +40,7 @@ from egomap.inspector.options import InspectOptions, PlayOptions, ProbeOptions
 from egomap.kinds import CHOICES, file_name, require_kind
 from egomap.offline.options import OfflineOptions
 from egomap.sharing.commands import agents, export, push
+from egomap.util.bars import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -619,7 +619,7 @@ def evaluate(
     # Only now, for it brings torch along: bad input is told at once.
     from egomap.evaluation.tables import print_evaluations
     from egomap.experiments import evaluate as evaluation
-    from egomap.training.files import write_whole
+    from egomap.util.files import write_whole
 
     asked = agents if agents is not None else ()
     if agents is None and not runs:  # the planner knows the way only where there is a layout

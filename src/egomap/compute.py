@@ -1,4 +1,4 @@
-"""How a network computes: on which device, and how precisely.
+"""How a network computes: on which device, how precisely, and in how many threads.
 
 What comes in: `--device` and `--precision`. What goes out: a `Compute`, which an agent, its rollouts and its learner
 share. Simulators stay on the CPU: observations are copied to the device when the network needs them (from pinned
@@ -150,3 +150,14 @@ def _probe(device: torch.device, dtype: torch.dtype) -> float:
 def _wait_for(device: torch.device) -> None:
     if device.type != "cpu":
         torch.accelerator.synchronize(device)
+
+
+@contextlib.contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Within the block torch computes with so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from typing import NamedTuple
 
-from egomap.named import is_address
+from egomap.util.named import is_address
 
 
 class Kind(NamedTuple):

@@ -25,9 +25,10 @@ from egomap.envs import (
     Target,
     observation_arrays,
 )
-from egomap.envs.pool import ThreadPool, cores_to_bind, usable_cores
+from egomap.envs.pool import ThreadPool, cores_to_bind
 from egomap.envs.simulator import ObservationRow, Simulator
 from egomap.scenarios.dataset import ScenarioSet
+from egomap.util.cores import usable_cores
 
 from .conftest import TASKS
 from .helpers import random_actions, same, shortened

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from egomap.cli import main
-from egomap.envs.pool import core_shares, usable_cores
 from egomap.experiments import plan
 from egomap.experiments.campaign import Running, after, launch
 from egomap.experiments.command import Results
 from egomap.training.run import begin_run
+from egomap.util.cores import core_shares, usable_cores
 from envs.helpers import eventually, processes_of
 
 pytestmark = pytest.mark.slow

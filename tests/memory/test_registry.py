@@ -12,7 +12,7 @@ from egomap import kinds
 from egomap.config import AgentConfig, Camera, TrainConfig
 from egomap.memory.protocol import Fitting
 from egomap.memory.registry import build_memory, complete, find
-from egomap.named import require_outside
+from egomap.util.named import require_outside
 
 FITTING = Fitting(
     Camera.from_fov(112, 64, horizontal=1.85, vertical=1.2), (16, 4, 10), (8, 4, 3), (4, 2, 1), 768.0

@@ -14,11 +14,12 @@ from torch import Tensor, nn
 from egomap import kinds
 from egomap.agents import build_agent
 from egomap.bench.memory import CAMERA, EXTENT, synthetic_batch, used_state
+from egomap.compute import torch_threads
 from egomap.config import AgentConfig, AgentKind, LearnerSettings
 from egomap.presets import FAST_LEARNER
 from egomap.rl.rollout import Rollout
 from egomap.rl.terms import Loss
-from egomap.rl.threads import GradientThreads, torch_threads
+from egomap.rl.threads import GradientThreads
 from egomap.rl.update import make_optimizer, update
 
 ENVS, STEPS = 8, 6

@@ -14,6 +14,7 @@ import pytest
 from egomap.config import ScenarioConfig
 from egomap.scenarios import Layout, ScenarioSet, dataset, default_set, generate, load
 from egomap.scenarios.export import build_manifest
+from egomap.util.digest import sha256
 
 from .conftest import SMALL
 
@@ -29,7 +30,7 @@ GOLDEN = {
 @pytest.mark.parametrize("task", list(SMALL))
 def test_same_bytes_as_ever(small_set: Callable[[str], ScenarioSet], task: str) -> None:
     manifest = (small_set(task).folder / "manifest.json").read_bytes()
-    assert dataset.sha256(manifest) == GOLDEN[task]
+    assert sha256(manifest) == GOLDEN[task]
 
 
 @pytest.mark.parametrize("task", list(SMALL))
@@ -45,7 +46,7 @@ def test_generate_and_load(small_set: Callable[[str], ScenarioSet], task: str) -
         assert [entry["map"] for entry in entries] == [made.map_name(i) for i in range(len(entries))]
         assert [entry["hash"] for entry in entries] == [layout.hash for layout in made.layouts[split]]
     for name, digest in manifest["files"].items():
-        assert dataset.sha256((made.folder / name).read_bytes()) == digest
+        assert sha256((made.folder / name).read_bytes()) == digest
 
 
 def test_relative_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,11 +13,12 @@ import pytest
 
 from egomap.scenarios import load
 from egomap.scenarios.cfg import read_cfg
-from egomap.scenarios.layout import Cell, Layout, Wall, canonical, sha256
+from egomap.scenarios.layout import Cell, Layout, Wall
 from egomap.scenarios.planner import plan, solvable
 from egomap.scenarios.reference import read_reference
 from egomap.scenarios.udmf_reader import LARGEST, parse_textmap
 from egomap.scenarios.wad import Lump, parse_wad, read_wad, write_wad
+from egomap.util.digest import canonical, sha256
 
 
 def forge(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:

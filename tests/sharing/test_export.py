@@ -15,13 +15,13 @@ from safetensors.torch import load_file
 
 from egomap.cli import main
 from egomap.config import ACTIONS, ScenarioConfig, TrainConfig
-from egomap.reading import read_json
 from egomap.sharing.card import headline
 from egomap.sharing.export import export
 from egomap.training.checkpoint import checkpoints, load_checkpoint
 from egomap.training.exported import FILES, read_exported, write_exported
 from egomap.training.run import load_agent, open_run
 from egomap.training.trained import find_agent
+from egomap.util.reading import read_json
 
 pytestmark = pytest.mark.slow
 

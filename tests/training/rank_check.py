@@ -15,8 +15,8 @@ import torch
 
 from egomap.agents import build_agent
 from egomap.config import AgentConfig, Camera
-from egomap.envs.pool import usable_cores
 from egomap.training.distributed import Ranks, join_ranks
+from egomap.util.cores import usable_cores
 
 STEPS, ENVS = 3, 2
 CORES = usable_cores()

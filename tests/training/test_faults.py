@@ -15,8 +15,8 @@ from small_runs import SMALL, Train, refusal, state, train
 from egomap.config import ScenarioConfig, Task
 from egomap.scenarios.dataset import ScenarioSet, generate
 from egomap.training.checkpoint import checkpoints, load_checkpoint, save_checkpoint
-from egomap.training.files import folder_lock, write_whole
 from egomap.training.metrics import read_metrics
+from egomap.util.files import folder_lock, write_whole
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,8 @@ import io
 from pathlib import Path
 
 from egomap.config import require
-from egomap.training.files import write_whole
 from egomap.training.metrics import read_metrics
+from egomap.util.files import write_whole
 
 
 def curve(path: Path, column: str) -> tuple[list[float], list[float]]:

@@ -24,7 +24,7 @@ from egomap.memory import EgoMapMemory, MemoryInputs, MemoryState
 from egomap.memory.attention import attend
 from egomap.memory.egomap import EgoMapState
 from egomap.memory.reads import cell_positions
-from egomap.training.files import write_whole
+from egomap.util.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,11 +21,11 @@ import torch
 from torch import Tensor
 
 from egomap.agents import Agent, build_agent, log_prob
+from egomap.compute import torch_threads
 from egomap.config import NUM_ACTIONS, OBSERVATION_HEIGHT, OBSERVATION_WIDTH, AgentConfig, AgentKind, Camera
 from egomap.geometry import compose
 from egomap.kinds import file_name
 from egomap.memory import MemoryInputs, MemoryState, native, reset_state
-from egomap.rl.threads import torch_threads
 from egomap.training.allocator import keep_memory
 
 AT_LEAST = {"memory.steps_over_unroll": 5.0}

@@ -15,6 +15,8 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from egomap.util.cores import usable_cores
+
 THREADS_PER_CORE = 4
 MIN_BOUND_PER_CORE = 2
 
@@ -22,25 +24,6 @@ MIN_BOUND_PER_CORE = 2
 def default_threads(num_envs: int) -> int:
     """Engines mostly wait for their processes, so some more threads than cores keep all cores busy."""
     return max(1, min(num_envs, THREADS_PER_CORE * len(usable_cores())))
-
-
-def usable_cores() -> list[int]:
-    """The cores that this process may use."""
-    return (
-        sorted(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else list(range(os.cpu_count() or 1))
-    )
-
-
-def core_shares(processes: int) -> list[list[int]]:
-    """The cores that each of so many processes gets: as equal as can be, none twice unless there are too few.
-
-    A training that has a core to itself loses nothing to threads that wait for each other, so several of them at
-    once get more done than one after the other on all cores.
-    """
-    cores = usable_cores()
-    return [cores[i::processes] or [cores[i % len(cores)]] for i in range(processes)]
 
 
 def cores_to_bind(threads: int) -> list[int]:

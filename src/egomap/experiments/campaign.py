@@ -22,11 +22,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from egomap.config import require
-from egomap.envs.pool import core_shares
 from egomap.experiments.plan import Job
 from egomap.experiments.state import check, next_command, progress
 from egomap.scenarios.dataset import generate
 from egomap.training.signals import on_first_signal
+from egomap.util.cores import core_shares
 
 POLL_SECONDS = 0.5
 SHOW_EVERY = 2.0

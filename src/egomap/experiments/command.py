@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from egomap.config import ScenarioConfig, require, require_whole
-from egomap.envs.pool import usable_cores
 from egomap.experiments import paper, plan
 from egomap.experiments.plan import AgentNames, PresetName, Row, Scale, TaskName
 from egomap.experiments.shapes import EXPERIMENT
-from egomap.training.files import read_versioned
+from egomap.util.cores import usable_cores
+from egomap.util.files import read_versioned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +116,7 @@ class Campaign(ABC):
             show_plan(jobs, scale, at_once=at_once)
             return 0
         from egomap.experiments.campaign import run_jobs
-        from egomap.training.files import folder_lock
+        from egomap.util.files import folder_lock
 
         with folder_lock(scale.runs, "another `egomap reproduce`"):
             # Once before anything is run: a folder that cannot be written would be noticed only hours later.
@@ -139,7 +139,7 @@ class Campaign(ABC):
         from egomap.experiments.findings import bullets, what_it_shows
         from egomap.experiments.gather import gather
         from egomap.experiments.render import markdown, table_csv
-        from egomap.training.files import write_whole
+        from egomap.util.files import write_whole
 
         data = gather(
             self.experiment, self.title, rows, scale, command=self.command(), paper_frames=self.paper_frames

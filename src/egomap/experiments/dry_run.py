@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from egomap.envs.pool import core_shares
 from egomap.experiments.plan import Job, Scale
 from egomap.experiments.speed import seconds_left, speeds
 from egomap.experiments.state import next_command, progress, trained
+from egomap.util.cores import core_shares
 
 
 def show_plan(jobs: Sequence[Job], scale: Scale, *, at_once: int) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Literal, cast
 
 from egomap.agents.agent import Agent
 from egomap.agents.scripted import ScriptedKind, scripted_agent
+from egomap.compute import torch_threads
 from egomap.config import EnvSettings, TrainConfig, require
 from egomap.envs.vector import DoomVectorEnv
 from egomap.envs.worlds import Worlds
@@ -32,13 +33,12 @@ from egomap.experiments.question import Question, parse_levels
 from egomap.experiments.shapes import EVALUATION
 from egomap.memory.lesions import lesioned_parts, parts_of, possible
 from egomap.memory.protocol import has_map
-from egomap.rl.threads import torch_threads
-from egomap.scenarios.layout import canonical, sha256
-from egomap.training.files import read_versioned, write_whole
 from egomap.training.names import Source, find_source
 from egomap.training.run import RunFolder, worlds_of
 from egomap.training.sources import source_of
 from egomap.training.trained import find_agent
+from egomap.util.digest import canonical, sha256
+from egomap.util.files import read_versioned, write_whole
 from egomap.worlds.api import Simulated, WorldSpec
 
 __all__ = ["Contestant", "Question", "contestants", "evaluate", "groups", "parse_levels", "read_evaluation"]

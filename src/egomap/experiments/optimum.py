@@ -20,11 +20,11 @@ from egomap.envs.vector import DoomVectorEnv
 from egomap.envs.worlds import Worlds
 from egomap.evaluation.runner import ScriptedPlayer, play
 from egomap.evaluation.scores import Optimum
-from egomap.reading import read_json
 from egomap.scenarios import planner as shortest_ways
 from egomap.scenarios.dataset import cache_folder
-from egomap.scenarios.layout import canonical, sha256
-from egomap.training.files import write_whole
+from egomap.util.digest import canonical, sha256
+from egomap.util.files import write_whole
+from egomap.util.reading import read_json
 from egomap.ways import body as player_body
 
 ATTEMPTS = 3

@@ -26,7 +26,7 @@ from egomap.config import (
 from egomap.experiments import paper
 from egomap.kinds import CHOICES, file_name, kind_of
 from egomap.presets import ABLATIONS, preset
-from egomap.scenarios.layout import canonical, sha256
+from egomap.util.digest import canonical, sha256
 
 TaskName = Literal["4-item", "6-item", "find-return", "labyrinth"]
 PresetName = Literal["fast", "full", "paper"]

@@ -19,7 +19,7 @@ from egomap.experiments.command import read_data
 from egomap.experiments.figures import picture
 from egomap.experiments.findings import bullets, what_it_shows
 from egomap.experiments.render import table
-from egomap.training.files import write_whole
+from egomap.util.files import write_whole
 
 ORDER = ("results", "curves", "ablation", "noise")
 

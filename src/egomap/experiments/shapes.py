@@ -1,6 +1,6 @@
 """What the JSON files of evaluations and experiments look like, as far as anything is made from them.
 
-Each is a shape for `egomap.reading.require_like`: a file of the right format that is damaged, or was edited, is
+Each is a shape for `egomap.util.reading.require_like`: a file of the right format that is damaged, or was edited, is
 refused when it is read and not somewhere in a table.
 """
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from egomap.compute import torch_threads
 from egomap.config import require
 from egomap.inspector import probe_report
 from egomap.inspector.components import Basis, fit_basis, known_rows, load_basis, save_basis
@@ -26,11 +27,10 @@ from egomap.inspector.recording import Recording
 from egomap.inspector.rerun_file import find_rerun, write_rrd
 from egomap.inspector.subject import Subject, find_subject, require_ours, untrained
 from egomap.inspector.video import ENDINGS, find_ffmpeg, write_video
-from egomap.rl.threads import torch_threads
-from egomap.training.files import write_whole
 from egomap.training.names import find_source
 from egomap.training.run import worlds_of
 from egomap.training.trained import find_agent
+from egomap.util.files import write_whole
 
 Bar = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 """A progress bar with a title."""

@@ -14,8 +14,8 @@ import numpy as np
 
 from egomap.config import require
 from egomap.inspector.recording import MapTrack
-from egomap.reading import read_json
-from egomap.training.files import write_whole
+from egomap.util.files import write_whole
+from egomap.util.reading import read_json
 
 FORMAT = "egomap basis 1"
 DARKEST = 24

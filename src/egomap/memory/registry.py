@@ -18,7 +18,7 @@ from torch import nn
 from egomap.config import AgentConfig, from_pairs, require, to_pairs
 from egomap.kinds import KINDS, kind_of
 from egomap.memory.protocol import Fitting, Memory
-from egomap.named import import_named
+from egomap.util.named import import_named
 
 METHODS = ("build", "state_spec", "initial_state", "step", "unroll")
 """What the class of a memory must have."""

@@ -17,7 +17,7 @@ from egomap.offline.learn import Training, constant, learn, other_opinion
 from egomap.offline.options import OfflineOptions
 from egomap.offline.record import walks, worlds_of_walks
 from egomap.offline.store import Walks
-from egomap.training.files import write_whole
+from egomap.util.files import write_whole
 
 FORMAT = "egomap offline 1"
 CEILINGS = {

@@ -17,11 +17,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from egomap.agents.agent import OBSERVATION_KEYS, Agent
+from egomap.compute import torch_threads
 from egomap.config import NUM_ACTIONS, require
 from egomap.memory.protocol import MemoryState
 from egomap.offline.store import Walks
 from egomap.rl.terms import Loss
-from egomap.rl.threads import GradientThreads, torch_threads
+from egomap.rl.threads import GradientThreads
 from egomap.rl.update import Diverged
 
 MAX_GRADIENT_NORM = 1.0

@@ -25,10 +25,10 @@ from egomap.config import require
 from egomap.envs.rendering import render_mode
 from egomap.offline.labels import ARRAYS
 from egomap.offline.options import SEQUENCE, WalkSettings
-from egomap.reading import naming, require_plain
 from egomap.scenarios.dataset import cache_folder
-from egomap.scenarios.layout import canonical, sha256
-from egomap.training.files import flush_folder, read_versioned, write_whole
+from egomap.util.digest import canonical, sha256
+from egomap.util.files import flush_folder, read_versioned, write_whole
+from egomap.util.reading import naming, require_plain
 
 FORMAT = "egomap walks 1"
 """Counts up when the form changes, or when the Explorer walks otherwise."""

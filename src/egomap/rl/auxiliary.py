@@ -17,9 +17,9 @@ from torch import Tensor
 
 from egomap.config import LearnerSettings, require
 from egomap.geometry.frames import motion_between
-from egomap.named import import_named
 from egomap.rl.hindsight import next_paid
 from egomap.rl.rollout import Rollout
+from egomap.util.named import import_named
 
 UNIT = 600.0
 """Map units that ways are divided by, so that they are about 1 in the mazes of the paper."""

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from egomap.config import LearnerSettings, require, weighted
-from egomap.named import import_named
 from egomap.rl.rollout import Rollout
 from egomap.rl.schedules import falling
+from egomap.util.named import import_named
 
 
 class Measure(Protocol):

@@ -15,11 +15,11 @@ from gymnasium.vector import AutoresetMode
 from torch import Tensor
 
 from egomap.agents.agent import Agent, AgentStep
+from egomap.compute import torch_threads
 from egomap.config import require
 from egomap.memory.protocol import MemoryState, MemoryTrace
 from egomap.rl.rollout import Rollout
 from egomap.rl.teaching import NO_LESSON, Lesson, Lessons, Teacher
-from egomap.rl.threads import torch_threads
 from egomap.rl.update import Diverged
 from egomap.worlds.api import Arrays, VectorWorld, WritesInPlace, copy_into, known
 

@@ -22,10 +22,10 @@ from egomap.agents.agent import AgentOutput
 from egomap.agents.heads import entropy, log_prob
 from egomap.config import LearnerSettings, require, weighted
 from egomap.memory.protocol import NOTE, PAID_AT
-from egomap.named import import_named
 from egomap.rl.auxiliary import auxiliary_loss
 from egomap.rl.rollout import Batch
 from egomap.rl.schedules import falling
+from egomap.util.named import import_named
 
 Figures = dict[str, Tensor]
 Measure = Callable[[AgentOutput, Batch, LearnerSettings], tuple[Tensor, Figures]]

@@ -1,4 +1,4 @@
-"""Who computes: how many threads torch has, and several threads that compute a gradient together.
+"""Several threads that compute a gradient together.
 
 What comes in: a loss of some environments, which ones, the parameters. What goes out: the mean loss, and the
 parameters' gradients. Torch's own threads divide one operation after the other and wait for each other after each;
@@ -9,26 +9,15 @@ same every time.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from egomap.compute import torch_threads
 from egomap.rl.terms import Loss
-
-
-@contextlib.contextmanager
-def torch_threads(count: int) -> Iterator[None]:
-    """Within the block torch computes with so many threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class Share(NamedTuple):

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from egomap.reading import read_text
+from egomap.util.reading import read_text
 
 LARGEST = 2**17
 """Bytes of a .cfg; the longest that we know have 3000."""

@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from egomap.config import ScenarioConfig
-from egomap.reading import naming, require_plain
 from egomap.scenarios import sheet
 from egomap.scenarios.export import (
     FORMAT_VERSION,
@@ -31,11 +30,13 @@ from egomap.scenarios.export import (
     read_manifest,
     split_files,
 )
-from egomap.scenarios.layout import Layout, canonical, sha256
+from egomap.scenarios.layout import Layout
 from egomap.scenarios.maze import make_maze, stream
 from egomap.scenarios.planner import solvable
 from egomap.scenarios.tasks import FAMILIES
 from egomap.scenarios.wad import LARGEST
+from egomap.util.digest import canonical, sha256
+from egomap.util.reading import naming, require_plain
 
 # Draws without a new layout before a set is declared impossible. The worst measured is one acceptable layout in
 # 750 draws (8 items in 3 x 3 narrow cells with every wall): giving up there by mistake has a chance of e^-53.

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from egomap.config import ScenarioConfig
-from egomap.reading import MEGABYTE, read_json
-from egomap.scenarios.layout import Layout, canonical, sha256
+from egomap.scenarios.layout import Layout
 from egomap.scenarios.planner import solvable
 from egomap.scenarios.tasks import (
     EPISODE_TICS,
@@ -25,6 +24,8 @@ from egomap.scenarios.tasks import (
 )
 from egomap.scenarios.udmf import textmap
 from egomap.scenarios.wad import Lump, write_wad
+from egomap.util.digest import canonical, sha256
+from egomap.util.reading import MEGABYTE, read_json
 
 SPLITS = ("train", "test")
 FORMAT_VERSION = 2

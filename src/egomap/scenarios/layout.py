@@ -7,13 +7,12 @@ The arena is centred on the origin, so cell (c, r) of a size-s maze with cells o
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from egomap.config import LARGEST_CELL, LARGEST_SIZE, TASKS, Task, require
+from egomap.util.digest import canonical, sha256
 
 
 class Cell(NamedTuple):
@@ -147,16 +146,6 @@ class Layout:
     def hash(self) -> str:
         """SHA-256 of the canonical JSON: equal layouts, equal hashes."""
         return sha256(canonical(self.to_json()))
-
-
-def canonical(content: object) -> bytes:
-    """JSON in its one form: sorted keys, no spaces."""
-    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode("ascii")
-
-
-def sha256(data: bytes) -> str:
-    """Hex SHA-256 of `data`."""
-    return hashlib.sha256(data).hexdigest()
 
 
 def _whole(value: object) -> int:

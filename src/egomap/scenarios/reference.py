@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from egomap.config import Task
-from egomap.reading import read_json
 from egomap.scenarios.layout import Cell, Layout, Wall
+from egomap.util.reading import read_json
 
 
 class ReferenceLayout(NamedTuple):

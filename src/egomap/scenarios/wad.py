@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from egomap.reading import MEGABYTE, read_bytes, require_plain
+from egomap.util.reading import MEGABYTE, read_bytes, require_plain
 
 KINDS = (b"PWAD", b"IWAD")
 HEADER = struct.Struct("<4sii")

@@ -17,10 +17,10 @@ from egomap.config import TrainConfig
 from egomap.experiments.evaluate import read_evaluation
 from egomap.kinds import kind_of
 from egomap.memory.protocol import has_map
-from egomap.reading import read_json
 from egomap.training.initial import extensions
 from egomap.training.run import RunFolder
 from egomap.training.trained import Trained
+from egomap.util.reading import read_json
 
 Table = dict[str, Any]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from egomap.sharing.card import headline
 from egomap.training.exported import WEIGHTS, read_exported
-from egomap.training.files import write_whole
 from egomap.training.names import INDEX, INDEX_FORMAT
+from egomap.util.files import write_whole
 
 
 def entries(root: Path) -> list[dict[str, Any]]:

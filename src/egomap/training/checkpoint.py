@@ -19,9 +19,9 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from egomap.config import TrainConfig, require
-from egomap.reading import MEGABYTE, require_plain
 from egomap.training.counters import Counters
-from egomap.training.files import write_whole
+from egomap.util.files import write_whole
+from egomap.util.reading import MEGABYTE, require_plain
 
 FORMAT = "egomap checkpoint 2"
 KEEP = 2

@@ -28,7 +28,6 @@ from egomap.rl.terms import terms_of
 from egomap.training.allocator import require_memory
 from egomap.training.checkpoint import Checkpoint, checkpoints, latest, require_last
 from egomap.training.distributed import Ranks, join_ranks
-from egomap.training.files import folder_lock
 from egomap.training.initial import extend, keep_weights, rate_at, require_fit, told
 from egomap.training.run import CONFIG, RunFolder, begin_run, new_agent, open_run
 from egomap.training.signals import on_first_signal
@@ -36,6 +35,7 @@ from egomap.training.sources import source_of
 from egomap.training.teachers import require_rules, teacher_kind
 from egomap.training.trained import Trained
 from egomap.training.trainer import Counters, Progress, Trainer
+from egomap.util.files import folder_lock
 from egomap.worlds.api import WorldSpec
 
 LINE_EVERY = 15.0

@@ -30,7 +30,7 @@ import torch.distributed.nn.functional
 from torch import Tensor, nn
 
 from egomap.config import require
-from egomap.envs.pool import core_shares
+from egomap.util.cores import core_shares
 
 TIMEOUT = timedelta(seconds=300)
 """How long a rank waits for another before it gives up and lets torchrun restart the group."""

@@ -16,11 +16,11 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, NamedTuple
 
 from egomap.config import TrainConfig, as_float, require
-from egomap.reading import read_json
 from egomap.training.checkpoint import Checkpoint, Tensors, load_checkpoint, save_checkpoint
-from egomap.training.files import flush_folder, read_versioned, write_whole
 from egomap.training.run import WORLD, require_own
 from egomap.training.sources import source_of
+from egomap.util.files import flush_folder, read_versioned, write_whole
+from egomap.util.reading import read_json
 from egomap.worlds.api import WorldSpec
 
 FORMAT = "egomap agent 1"
@@ -32,7 +32,7 @@ CARD_SHAPE: dict[str, Any] = {
     "training": {"decisions": int, "checkpoint": str},
     "licence": str,
 }
-"""What is needed of a card to load its agent; see `egomap.reading.require_like`."""
+"""What is needed of a card to load its agent; see `egomap.util.reading.require_like`."""
 
 
 class Exported(NamedTuple):

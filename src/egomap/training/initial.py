@@ -20,9 +20,9 @@ from egomap.training.checkpoint import (
     module_tensors,
     save_checkpoint,
 )
-from egomap.training.files import read_versioned, write_whole
 from egomap.training.run import RunFolder
 from egomap.training.trained import Trained
+from egomap.util.files import read_versioned, write_whole
 
 INITIAL = "initial.safetensors"
 FORMAT = "egomap weights 1"

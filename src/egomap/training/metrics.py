@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from egomap.config import require
-from egomap.reading import MEGABYTE, naming, require_plain
-from egomap.training.files import write_whole
+from egomap.util.files import write_whole
+from egomap.util.reading import MEGABYTE, naming, require_plain
 
 LARGEST = 1024 * MEGABYTE
 """Bytes: some million updates."""

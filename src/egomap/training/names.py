@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from egomap.config import require
-from egomap.reading import read_json, require_like
+from egomap.util.reading import read_json, require_like
 
 RELEASED = Path(__file__).resolve().parents[1] / "released"
 """The folder of the agents that come with this package."""

@@ -14,8 +14,6 @@ from egomap.agents.agent import Agent
 from egomap.agents.fitting import agent_for
 from egomap.config import TrainConfig, as_float, require
 from egomap.kinds import kind_of
-from egomap.named import require_outside
-from egomap.reading import read_json
 from egomap.rl.auxiliary import auxiliary_size
 from egomap.training.checkpoint import (
     BEST,
@@ -26,8 +24,10 @@ from egomap.training.checkpoint import (
     load_module,
     require_run,
 )
-from egomap.training.files import write_whole
 from egomap.training.sources import source_of
+from egomap.util.files import write_whole
+from egomap.util.named import require_outside
+from egomap.util.reading import read_json
 from egomap.worlds.api import WorldSpec
 
 CONFIG = "config.json"

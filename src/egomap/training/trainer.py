@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from egomap.compute import choose
+from egomap.compute import choose, torch_threads
 from egomap.config import TeacherKind, TrainConfig
 from egomap.evaluation.network import NetworkPlayer
 from egomap.evaluation.runner import EpisodeResult, play
@@ -26,7 +26,7 @@ from egomap.rl.bonuses import Bonuses
 from egomap.rl.collect import Collector, EndedEpisode
 from egomap.rl.returns import RunningScale
 from egomap.rl.teaching import NO_LESSON, Lesson, lesson_at
-from egomap.rl.threads import GradientThreads, torch_threads
+from egomap.rl.threads import GradientThreads
 from egomap.rl.update import Diverged, make_optimizer, set_learning_rate, update
 from egomap.training.allocator import keep_memory
 from egomap.training.checkpoint import (
@@ -44,12 +44,12 @@ from egomap.training.checkpoint import (
 )
 from egomap.training.counters import WINDOW, Counters
 from egomap.training.distributed import Ranks
-from egomap.training.files import write_whole
 from egomap.training.initial import take_weights
 from egomap.training.metrics import Metrics
 from egomap.training.run import RunFolder, new_agent, run_spec
 from egomap.training.sources import source_of
 from egomap.training.teachers import TEACHERS, teacher_kind
+from egomap.util.files import write_whole
 from egomap.worlds.api import Simulated
 
 EVALUATION_ENVS = 16

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from egomap.config import require
-from egomap.reading import naming, read_json, require_like
+from egomap.util.checks import require
+from egomap.util.reading import naming, read_json, require_like
 
 
 def write_whole(path: Path, data: bytes | str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from egomap.reading import require_like
+from egomap.util.reading import require_like
 
 LIKE = {
     "name": str,

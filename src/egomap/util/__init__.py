@@ -1,0 +1,1 @@
+"""Helpers for every layer: files, untrusted input, addresses, digests, cores, bars. They import no other room."""
