@@ -16,7 +16,7 @@ from .blocks import blocks, run_block
 pytestmark = pytest.mark.slow
 
 
-def test_blocks_run(tmp_path: Path) -> None:
+def test_blocks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = TrainConfig(
         agent=AgentConfig(kind="gru"),
         scenario=ScenarioConfig(task="labyrinth", size=5, train=4, test=4),
@@ -26,9 +26,13 @@ def test_blocks_run(tmp_path: Path) -> None:
         evaluate_every=0,
     )
     train(config, tmp_path / "runs" / "a")
-    play, batch, own = [code for language, code in blocks("agents.md") if language == "python"]
+    play, batch, own, wandb = [code for language, code in blocks("agents.md") if language == "python"]
     assert run_block("python", play, tmp_path) == ""
     assert run_block("python", batch, tmp_path) == ""
     *logged, scores = run_block("python", own, tmp_path).splitlines()
     assert [line.split()[0] for line in logged] == ["2048", "4096"]
     assert -1.0 <= float(scores.strip("[]")) <= 1.0
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    run_block("python", own.split("trained =")[0] + wandb, tmp_path)  # it continues the program before it
+    assert len([*tmp_path.glob("wandb/offline-run-*/run-*.wandb")]) == 1
+    assert (tmp_path / "runs" / "c" / "metrics.csv").exists()
