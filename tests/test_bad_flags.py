@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from egomap.cli import main, sentence
-from egomap.experiments.question import MOST_LEVELS, parse_levels
+from egomap.commands.evaluate.question import MOST_LEVELS, parse_levels
 
 MOST_MB = 200
 WITH_PEAK = """

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from egomap.cli import TrainFlags
+from egomap.commands.train_flags import TrainFlags
 from egomap.config import ScenarioConfig
 from egomap.envs.rendering import RENDER_MODES
 from egomap.presets import PRESETS

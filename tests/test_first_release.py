@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from egomap.cli import main
-from egomap.experiments.evaluate import read_evaluation
+from egomap.evaluation.answer import read_evaluation
 from egomap.scenarios.dataset import generate, load
 from egomap.training.checkpoint import load_checkpoint
 from egomap.training.metrics import read_metrics

@@ -36,10 +36,10 @@ from egomap.agents.fitting import agent_for
 from egomap.config import AgentConfig, LearnerSettings, ScenarioConfig, TrainConfig
 from egomap.envs.doom import doom_spec
 from egomap.envs.worlds import worlds_of_files
+from egomap.evaluation.answer import FORMAT as EVALUATION_FORMAT
+from egomap.evaluation.answer import read_evaluation
 from egomap.evaluation.scores import summarise
 from egomap.experiments.command import read_data
-from egomap.experiments.evaluate import FORMAT as EVALUATION_FORMAT
-from egomap.experiments.evaluate import read_evaluation
 from egomap.experiments.gather import FORMAT as EXPERIMENT_FORMAT
 from egomap.experiments.render import table_csv
 from egomap.experiments.report import page

@@ -16,7 +16,6 @@ from egomap.config import Task, TrainConfig, require
 from egomap.util.bars import no_bar, progress_bar
 
 if TYPE_CHECKING:
-    from egomap.envs.worlds import Worlds
     from egomap.memory.lesions import Replacement
     from egomap.sharing.loaded import LoadedAgent
     from egomap.training.trainer import Progress
@@ -169,8 +168,11 @@ def evaluate(
     Raises:
         ValueError: What the names or settings mean is not there, or makes no sense.
     """
-    from egomap.experiments import evaluate as evaluation
-    from egomap.experiments.question import Question
+    from egomap.commands.evaluate.entries import entries_of
+    from egomap.commands.evaluate.question import Question
+    from egomap.commands.evaluate.scoring import evaluate as evaluate_entries
+    from egomap.envs.worlds import named_worlds
+    from egomap.training.trained import settings_of
 
     question = Question(
         *(split, episodes_per_layout, layouts, argmax, checkpoint, tuple(noise), seed, num_envs),
@@ -178,15 +180,15 @@ def evaluate(
     ).validate()
     told = [os.fspath(name) for name in names]
     trained = [name for name in told if name not in SCRIPTED]
-    files = (scenarios,) if isinstance(scenarios, str | os.PathLike) else tuple(scenarios)
+    places = (scenarios,) if isinstance(scenarios, str | os.PathLike) else tuple(scenarios)
+    files = [os.fspath(place) for place in places]
     worlds = None
-    if files or scenario is not None or not trained:
-        worlds = named_worlds(scenario, size, items, tuple(os.fspath(file) for file in files), split)
-    elif size is not None or items is not None:
-        worlds = named_worlds(*as_trained(trained, size, items), (), split)
+    if not trained or files or any(option is not None for option in (scenario, size, items)):
+        own = [settings_of(name).scenario for name in trained]
+        worlds = named_worlds(scenario, size, items, files, split, trained=own)
     scripted = [cast(Any, name) for name in told if name in SCRIPTED]
-    found = evaluation.contestants(trained, scripted, question, worlds)
-    return evaluation.evaluate(found, question, progress_bar if progress else no_bar)
+    found = entries_of(trained, scripted, question, worlds)
+    return evaluate_entries(found, question, progress_bar if progress else no_bar)
 
 
 def inspect(
@@ -255,40 +257,3 @@ def inspect(
         overwrite=overwrite,
     )
     return run(options, progress_bar if progress else no_bar)
-
-
-def as_trained(
-    names: Sequence[Name], size: int | None, items: int | None
-) -> tuple[Task, int | None, int | None]:
-    """Task, size and items to play where not all are given: what trained agents have in common."""
-    from egomap.training.trained import settings_of
-
-    trained = [settings_of(name).scenario for name in names]
-
-    def common(name: str) -> Any:
-        values = {getattr(each, name) for each in trained}
-        option = "scenario" if name == "task" else name
-        require(
-            len(values) == 1,
-            f"these runs were trained on different mazes ({name} {', '.join(map(str, sorted(values)))}); say which "
-            f"by --{option}.",
-        )
-        return values.pop()
-
-    task = common("task")
-    items = common("items") if items is None and task == "ordered-items" else items
-    return task, common("size") if size is None else size, items
-
-
-def named_worlds(
-    task: Task | None, size: int | None, items: int | None, scenarios: tuple[str, ...], split: str
-) -> Worlds:
-    """The worlds that the scenario options of a command name."""
-    from egomap.envs.doom import find_worlds, worlds_at
-
-    if not scenarios:
-        return find_worlds(task=task or "labyrinth", size=size, items=items, split=split)
-    require(
-        size is None and items is None, "--size and --items belong to --scenario; --scenarios has its own."
-    )
-    return worlds_at(scenarios, task=task, split=split)

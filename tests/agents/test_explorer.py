@@ -14,11 +14,10 @@ from egomap.agents.explorer.things import LOOKS, Things, evidence, tint, tinted
 from egomap.agents.explorer.walker import Walker
 from egomap.agents.planner import OPEN
 from egomap.config import Camera
-from egomap.envs.doom import find_worlds
 from egomap.envs.vector import DoomVectorEnv
-from egomap.envs.worlds import Worlds
-from egomap.evaluation.explorer import ExplorerPlayer, search_for
+from egomap.envs.worlds import Worlds, find_worlds
 from egomap.evaluation.runner import play
+from egomap.mazes.explorer import ExplorerPlayer, search_for
 from egomap.ways import grid
 from egomap.ways.body import move
 from egomap.worlds.episodes import Episode

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from egomap.evaluation.legs import Leg
 from egomap.evaluation.runner import EpisodeResult
 from egomap.evaluation.scores import layout_scores, summarise
 from egomap.experiments.command import Curves
+from egomap.mazes.legs import Leg
 
 from .blocks import DOCS, blocks, run_block
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from egomap.experiments.evaluate import read_evaluation
+from egomap.evaluation.answer import read_evaluation
 
 from .blocks import DOCS, blocks, run_block
 

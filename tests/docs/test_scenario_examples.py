@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from egomap.cli import generate
+from egomap.commands.generate import generate
 from egomap.config import TASKS, ScenarioConfig
 from egomap.scenarios.tasks import FAMILIES
 

@@ -20,7 +20,9 @@ from egomap.cli import main
 from egomap.config import FRAME_SKIP, Camera, Task
 from egomap.envs.vector import Arrays, DoomVectorEnv
 from egomap.evaluation.leg_scores import leg_rows
-from egomap.evaluation.legs import (
+from egomap.evaluation.runner import EpisodeResult, ScriptedPlayer, play
+from egomap.evaluation.scores import layout_scores, summarise
+from egomap.mazes.legs import (
     Leg,
     Span,
     Track,
@@ -31,9 +33,7 @@ from egomap.evaluation.legs import (
     spans,
     walked_and_shortest,
 )
-from egomap.evaluation.runner import EpisodeResult, ScriptedPlayer, play
-from egomap.evaluation.scores import layout_scores, summarise
-from egomap.evaluation.tracks import Recorder
+from egomap.mazes.tracks import Recorder
 from egomap.scenarios.dataset import ScenarioSet
 from egomap.scenarios.layout import Cell, Layout, Wall
 from egomap.ways.body import COAST, FRICTION, REACH, TOP_SPEED

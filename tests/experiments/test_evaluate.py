@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 
 from egomap.cli import main
+from egomap.commands.evaluate.entries import entries_of
+from egomap.commands.evaluate.question import Question, parse_levels
+from egomap.commands.evaluate.scoring import evaluate
 from egomap.config import ScenarioConfig, Task, TrainConfig
 from egomap.envs.worlds import worlds_of_files, worlds_of_set
-from egomap.experiments import optimum
-from egomap.experiments.evaluate import Question, contestants, evaluate, groups, parse_levels
+from egomap.evaluation.answer import groups
+from egomap.mazes import optimum
 from egomap.scenarios.dataset import ScenarioSet, cache_folder, generate
 from egomap.training.checkpoint import checkpoints, load_checkpoint, save_checkpoint
 
@@ -31,7 +34,7 @@ def test_every_layout_exactly_k_times_and_the_same_answer_twice(
     runs: dict[str, Path], sets: dict[Task, ScenarioSet]
 ) -> None:
     question = Question(episodes_per_layout=2, seed=5, num_envs=3)
-    found = contestants([runs["gru"]], ["random", "planner"], question, None)
+    found = entries_of([runs["gru"]], ["random", "planner"], question, None)
     answer = evaluate(found, question, quiet)
     ids = [layout.hash for layout in sets["labyrinth"].layouts["test"]]
     for one in answer["evaluations"]:
@@ -50,7 +53,7 @@ def test_every_layout_exactly_k_times_and_the_same_answer_twice(
 
 def test_runs_that_differ_in_their_seed_are_summed_up(runs: dict[str, Path]) -> None:
     question = Question(noise=(0.0, 0.5), layouts=2)
-    answer = evaluate(contestants(list(runs.values()), [], question, None), question, quiet)
+    answer = evaluate(entries_of(list(runs.values()), [], question, None), question, quiet)
     assert [(one["train_seed"], one["noise"]) for one in answer["evaluations"]] == [
         *((0, 0.0), (0, 0.5), (1, 0.0), (1, 0.5), (0, 0.0), (0, 0.5))
     ]
@@ -66,7 +69,7 @@ def test_runs_that_differ_in_their_seed_are_summed_up(runs: dict[str, Path]) -> 
 
 def test_groups_are_of_different_seeds(runs: dict[str, Path]) -> None:
     question = Question(layouts=1)
-    two = contestants([runs["egomap-s0"], runs["egomap-s1"]], [], question, None)
+    two = entries_of([runs["egomap-s0"], runs["egomap-s1"]], [], question, None)
     first, second = evaluate(two, question, quiet)["evaluations"]
     later = {**second, "trained_decisions": 256}
     assert len(groups([first, second])) == 1
@@ -137,13 +140,13 @@ def test_lesions_of_all_who_have_them(
     assert [row["lesion"] for row in group["lesions"]] == lesions
     gains = [one["lesions"][1]["worth"]["mean_return"] for one in answer["evaluations"][:2]]
     assert group["lesions"][1]["worth"]["mean_return"] == pytest.approx(sum(gains) / 2)
-    plain = evaluate(contestants([runs["egomap-s0"]], [], Question(), None), Question(), quiet)
+    plain = evaluate(entries_of([runs["egomap-s0"]], [], Question(), None), Question(), quiet)
     assert plain["evaluations"][0]["layouts"] == egomap["layouts"]
 
 
 def test_argmax_is_another_way_to_play(runs: dict[str, Path]) -> None:
     sampled, greedy = (
-        evaluate(contestants([runs["gru"]], [], question, None), question, quiet)["evaluations"][0]
+        evaluate(entries_of([runs["gru"]], [], question, None), question, quiet)["evaluations"][0]
         for question in (
             Question(episodes_per_layout=4, num_envs=4),
             Question(episodes_per_layout=4, num_envs=4, argmax=True),
@@ -283,11 +286,11 @@ def test_files_of_somebody_else(runs: dict[str, Path], sets: dict[Task, Scenario
     """A .cfg alone: no layout is known, so nobody can say how far from the optimum the agent is."""
     worlds = worlds_of_files(sets["find-return"].cfg("test"))
     question = Question()
-    answer = evaluate(contestants([runs["gru"]], ["random"], question, worlds), question, quiet)
+    answer = evaluate(entries_of([runs["gru"]], ["random"], question, worlds), question, quiet)
     for one in answer["evaluations"]:
         assert len(one["layouts"]) == 4 and one["summary"]["share_of_optimum"] is None
     with pytest.raises(ValueError, match="the planner needs the layout"):
-        contestants([], ["planner"], question, worlds)
+        entries_of([], ["planner"], question, worlds)
 
 
 def test_the_authors_own_files(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from egomap.cli import TrainFlags
+from egomap.commands.train_flags import TrainFlags
 from egomap.experiments import paper, plan
 from egomap.experiments.command import Ablation, Campaign, Curves, Noise, Results
 from egomap.experiments.dry_run import clock, queue_end

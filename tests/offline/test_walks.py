@@ -14,7 +14,7 @@ import pytest
 from egomap.agents.explorer.walker import Walker
 from egomap.config import Camera, ScenarioConfig
 from egomap.envs.vector import DoomVectorEnv
-from egomap.evaluation.explorer import ExplorerPlayer
+from egomap.mazes.explorer import ExplorerPlayer
 from egomap.offline.labels import ARRAYS, direction, in_agent_frame
 from egomap.offline.options import SEQUENCE, WalkSettings
 from egomap.offline.record import record, walks, worlds_of_walks

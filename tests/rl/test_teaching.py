@@ -15,11 +15,11 @@ from egomap.agents.heads import log_prob
 from egomap.config import AgentConfig, Task
 from egomap.envs import DoomVectorEnv
 from egomap.envs.worlds import World
-from egomap.evaluation.explorer import ExplorerPlayer
+from egomap.mazes.explorer import ExplorerPlayer
+from egomap.mazes.teacher import ExplorerTeacher
 from egomap.rl.collect import Collector
 from egomap.rl.teaching import NO_LESSON, Lesson
 from egomap.scenarios.dataset import ScenarioSet
-from egomap.training.teachers import ExplorerTeacher
 
 pytestmark = pytest.mark.slow
 

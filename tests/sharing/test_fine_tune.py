@@ -12,7 +12,8 @@ import pytest
 import torch
 
 import egomap
-from egomap.cli import TrainFlags, main
+from egomap.cli import main
+from egomap.commands.train_flags import TrainFlags
 from egomap.config import TrainConfig
 from egomap.presets import PRESETS
 from egomap.training.checkpoint import checkpoints, load_checkpoint

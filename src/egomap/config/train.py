@@ -55,7 +55,8 @@ class TrainConfig:
     reset_every_update: bool = False
     """Begin new episodes at each update. Then a resumed run equals an unbroken one bit for bit."""
     imitate: TeacherKind = later("none")  # noqa: RUF009
-    """A teacher that is asked in the learner's own states what it would do; none: reward alone (paper)."""
+    """A teacher that is asked in the learner's own states what it would do: explorer, which knows only what the agent
+    has seen; none: reward alone (paper)."""
     device: DeviceKind = later("auto")  # noqa: RUF009
     """Where perception, memory and heads compute and learn; simulators stay on the CPU."""
     precision: Precision = later("float32")  # noqa: RUF009

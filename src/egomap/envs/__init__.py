@@ -1,10 +1,10 @@
 """Gymnasium environments over real Doom engines; importing this registers the ids `EgoMap/...-v0`. No torch."""
 
-from egomap.envs.doom import DoomEnv, find_worlds, observation_space
+from egomap.envs.doom import DoomEnv, observation_space
 from egomap.envs.registration import IDS, register_all
 from egomap.envs.rendering import RENDER_MODES, RenderMode
 from egomap.envs.vector import DoomVectorEnv, Target, observation_arrays
-from egomap.envs.worlds import World, Worlds
+from egomap.envs.worlds import World, Worlds, find_worlds
 from egomap.worlds.episodes import EachLayout, Episode, ShuffledEpisodes
 
 __all__ = [

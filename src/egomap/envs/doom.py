@@ -7,9 +7,7 @@ No torch. docs/environments.md describes every option and every entry of `info`.
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -22,15 +20,13 @@ from egomap.config import (
     OBSERVATION_WIDTH,
     Camera,
     EnvSettings,
-    ScenarioConfig,
     Task,
     require,
 )
 from egomap.envs.rendering import render_mode as rendering_of
 from egomap.envs.simulator import Simulator, blank_observation
-from egomap.envs.worlds import PathLike, World, Worlds, worlds_of_files, worlds_of_set
+from egomap.envs.worlds import PathLike, World, find_worlds
 from egomap.scenarios import dataset
-from egomap.scenarios.export import MANIFEST
 from egomap.worlds.api import WorldSpec
 from egomap.worlds.episodes import Episode, episode_seed
 
@@ -55,74 +51,6 @@ def observation_space() -> gymnasium.spaces.Dict:
 def doom_spec(settings: EnvSettings, extent: float) -> WorldSpec:
     """What an agent must know of our worlds: the camera of the rendering, the side of the arena, the actions."""
     return WorldSpec("doom", rendering_of(settings.rendering).observation_camera, extent, ACTIONS)
-
-
-def find_worlds(
-    *,
-    task: Task | None = None,
-    size: int | None = None,
-    items: int | None = None,
-    split: str = "train",
-    scenarios: PathLike | dataset.ScenarioSet | None = None,
-    config: PathLike | Sequence[PathLike] | None = None,
-) -> Worlds:
-    """The worlds that the options name.
-
-    Args:
-        task: the family; with no `scenarios` the default set of that family is generated once and cached.
-        size: cells per side of the default set (labyrinth, find-return: 9; ordered-items: 5).
-        items: items of the default ordered-items set.
-        split: "train" or "test".
-        scenarios: a generated set or its folder, instead of the default one.
-        config: any ViZDoom `.cfg` (or several, or a glob pattern), instead of a generated set.
-    """
-    if config is not None:
-        require(
-            scenarios is None and size is None and items is None,
-            "`config` goes with no other scenario option.",
-        )
-        return worlds_of_files(config)
-    if scenarios is None:
-        require(task is not None, "give `config`, the .cfg file to play.")
-        assert task is not None
-        chosen = ScenarioConfig.default(task, size=size, items=items).validate()
-        return worlds_of_set(dataset.default_set(chosen), split)
-    require(
-        size is None and items is None,
-        "`size` and `items` belong to the default set; `scenarios` has its own.",
-    )
-    found = scenarios if isinstance(scenarios, dataset.ScenarioSet) else dataset.load(Path(scenarios))
-    require(
-        task is None or found.config.task == task,
-        f"the set in {found.folder} is of task {found.config.task}; this environment is {task}.",
-    )
-    return worlds_of_set(found, split)
-
-
-def worlds_at(places: str | Sequence[str], *, task: Task | None = None, split: str = "train") -> Worlds:
-    """The worlds in a folder of `egomap generate`, in a folder of `.cfg` files, or in such files.
-
-    Args:
-        places: One folder, or files and glob patterns.
-        task: The family that a generated set must be of.
-        split: Of a generated set; `.cfg` files have none, and are the same worlds in every split.
-    """
-    named = [places] if isinstance(places, str) else list(places)
-    if len(named) == 1 and Path(named[0]).is_dir():
-        folder = Path(named[0])
-        files = [] if (folder / MANIFEST).exists() else sorted(folder.glob("*.cfg"))
-        if not files:
-            return find_worlds(task=task, scenarios=folder, split=split)
-        return find_worlds(config=files)
-    return find_worlds(config=named)
-
-
-def is_set(place: str) -> bool:
-    """Whether scenarios are to be a set of `egomap generate`, and not anybody's `.cfg` files."""
-    folder = Path(place)
-    return (folder / MANIFEST).exists() or (
-        folder.suffix != ".cfg" and not glob.has_magic(place) and not any(folder.glob("*.cfg"))
-    )
 
 
 class DoomEnv(gymnasium.Env[dict[str, np.ndarray], np.int64]):

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from egomap.config import TrainConfig, require
-from egomap.envs.doom import doom_spec, find_worlds, worlds_at
+from egomap.envs.doom import doom_spec
 from egomap.envs.guard import MAX_ENGINES
 from egomap.envs.vector import DoomVectorEnv
-from egomap.envs.worlds import Worlds, worlds_of_set
+from egomap.envs.worlds import Worlds, find_worlds, worlds_at, worlds_of_set
 from egomap.scenarios.dataset import default_set
 from egomap.worlds.api import WorldSpec
 

@@ -30,12 +30,12 @@ from egomap.config import (
     require,
 )
 from egomap.envs.accounts import Accounts
-from egomap.envs.doom import doom_spec, find_worlds, observation_space
+from egomap.envs.doom import doom_spec, observation_space
 from egomap.envs.guard import MAX_ENGINES
 from egomap.envs.pool import ThreadPool, cores_to_bind, default_threads
 from egomap.envs.rendering import render_mode as rendering_of
 from egomap.envs.simulator import Simulator
-from egomap.envs.worlds import PathLike, Worlds
+from egomap.envs.worlds import PathLike, Worlds, find_worlds
 from egomap.scenarios import dataset
 from egomap.worlds.api import Arrays, Target, WorldSpec, observation_arrays
 from egomap.worlds.episodes import EachLayout, Episode, EpisodeStream, ShuffledEpisodes

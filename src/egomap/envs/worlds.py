@@ -12,11 +12,13 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from egomap.config import require
+from egomap.config import ScenarioConfig, Task, require
 from egomap.scenarios.cfg import read_cfg
 from egomap.scenarios.check import inspect_wad, map_names, require_map
-from egomap.scenarios.dataset import ScenarioSet
+from egomap.scenarios.dataset import ScenarioSet, default_set, load
+from egomap.scenarios.export import MANIFEST
 from egomap.scenarios.layout import Layout
 
 PathLike = str | os.PathLike[str]
@@ -128,3 +130,115 @@ def _worlds_of(path: Path, title: str, *, all_maps: bool) -> list[World]:
         extent = max(right - left, top - bottom)
         worlds.append(World(path, cfg.wad, name, f"{title}:{name}", maps[name].center, extent))
     return worlds
+
+
+def find_worlds(
+    *,
+    task: Task | None = None,
+    size: int | None = None,
+    items: int | None = None,
+    split: str = "train",
+    scenarios: PathLike | ScenarioSet | None = None,
+    config: PathLike | Sequence[PathLike] | None = None,
+) -> Worlds:
+    """The worlds that the options name.
+
+    Args:
+        task: the family; with no `scenarios` the default set of that family is generated once and cached.
+        size: cells per side of the default set (labyrinth, find-return: 9; ordered-items: 5).
+        items: items of the default ordered-items set.
+        split: "train" or "test".
+        scenarios: a generated set or its folder, instead of the default one.
+        config: any ViZDoom `.cfg` (or several, or a glob pattern), instead of a generated set.
+    """
+    if config is not None:
+        require(
+            scenarios is None and size is None and items is None,
+            "`config` goes with no other scenario option.",
+        )
+        return worlds_of_files(config)
+    if scenarios is None:
+        require(task is not None, "give `config`, the .cfg file to play.")
+        assert task is not None
+        chosen = ScenarioConfig.default(task, size=size, items=items).validate()
+        return worlds_of_set(default_set(chosen), split)
+    require(
+        size is None and items is None,
+        "`size` and `items` belong to the default set; `scenarios` has its own.",
+    )
+    found = scenarios if isinstance(scenarios, ScenarioSet) else load(Path(scenarios))
+    require(
+        task is None or found.config.task == task,
+        f"the set in {found.folder} is of task {found.config.task}; this environment is {task}.",
+    )
+    return worlds_of_set(found, split)
+
+
+def worlds_at(places: str | Sequence[str], *, task: Task | None = None, split: str = "train") -> Worlds:
+    """The worlds in a folder of `egomap generate`, in a folder of `.cfg` files, or in such files.
+
+    Args:
+        places: One folder, or files and glob patterns.
+        task: The family that a generated set must be of.
+        split: Of a generated set; `.cfg` files have none, and are the same worlds in every split.
+    """
+    named = [places] if isinstance(places, str) else list(places)
+    if len(named) == 1 and Path(named[0]).is_dir():
+        folder = Path(named[0])
+        files = [] if (folder / MANIFEST).exists() else sorted(folder.glob("*.cfg"))
+        if not files:
+            return find_worlds(task=task, scenarios=folder, split=split)
+        return find_worlds(config=files)
+    return find_worlds(config=named)
+
+
+def is_set(place: str) -> bool:
+    """Whether scenarios are to be a set of `egomap generate`, and not anybody's `.cfg` files."""
+    folder = Path(place)
+    return (folder / MANIFEST).exists() or (
+        folder.suffix != ".cfg" and not glob.has_magic(place) and not any(folder.glob("*.cfg"))
+    )
+
+
+def named_worlds(
+    task: Task | None,
+    size: int | None,
+    items: int | None,
+    scenarios: Sequence[str],
+    split: str,
+    *,
+    trained: Sequence[ScenarioConfig] = (),
+) -> Worlds:
+    """The worlds that the scenario options of a command name: --scenario, --size, --items, --scenarios, --split.
+
+    Args:
+        task: The family; None: as the agents were trained, or labyrinth where there are none.
+        size: Cells along each side; None: as they were trained, if the family is theirs, or the family's own.
+        items: The same for the items of ordered-items.
+        scenarios: Places as `worlds_at` takes them, instead of a default set.
+        split: "train" or "test".
+        trained: What the agents that play were trained for.
+    """
+    if scenarios:
+        require(
+            size is None and items is None,
+            "--size and --items belong to --scenario; --scenarios has its own.",
+        )
+        return worlds_at(scenarios, task=task, split=split)
+    if trained and task is None:
+        task = _common(trained, "task")
+        items = _common(trained, "items") if items is None and task == "ordered-items" else items
+        size = _common(trained, "size") if size is None else size
+    return find_worlds(task=task or "labyrinth", size=size, items=items, split=split)
+
+
+def _common(trained: Sequence[ScenarioConfig], name: str) -> Any:
+    """What agents were all trained with; a ValueError if they differ."""
+    values = {getattr(each, name) for each in trained}
+    option = "scenario" if name == "task" else name
+    require(
+        len(values) == 1,
+        f"these runs were trained on different mazes ({name} {', '.join(map(str, sorted(values)))}); say which "
+        f"by --{option}.",
+    )
+    return values.pop()

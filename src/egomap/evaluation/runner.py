@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from egomap.evaluation.watching import NOBODY, Watcher
+from egomap.evaluation.watching import NOBODY, Leg, Watcher
 from egomap.worlds.api import Arrays, Playground, Posed, World, known
 from egomap.worlds.episodes import Episode
 
 if TYPE_CHECKING:  # they know what a layout is
     from egomap.agents.scripted import ScriptedAgent
-    from egomap.evaluation.legs import Leg
 
 
 class EpisodeResult(NamedTuple):

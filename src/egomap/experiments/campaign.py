@@ -23,8 +23,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from egomap.config import require
 from egomap.experiments.plan import Job
+from egomap.experiments.sets import generate
 from egomap.experiments.state import check, next_command, progress
-from egomap.scenarios.dataset import generate
 from egomap.training.signals import on_first_signal
 from egomap.util.cores import core_shares
 

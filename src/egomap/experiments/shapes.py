@@ -1,6 +1,6 @@
-"""What the JSON files of evaluations and experiments look like, as far as anything is made from them.
+"""What the JSON files of experiments look like, as far as anything is made from them.
 
-Each is a shape for `egomap.util.reading.require_like`: a file of the right format that is damaged, or was edited, is
+A shape for `egomap.util.reading.require_like`: a file of the right format that is damaged, or was edited, is
 refused when it is read and not somewhere in a table.
 """
 
@@ -14,22 +14,6 @@ from egomap.presets import PRESETS
 Shape = dict[str, Any]
 
 EXPERIMENTS = frozenset({"results", "curves", "ablation", "noise"})
-
-EVALUATION: Shape = {
-    "evaluations": [
-        {
-            "layouts": [
-                {
-                    "layout_id": str,
-                    "returns": [float],
-                    "success": [(bool, None)],
-                    "decisions_to_success": [(float, None)],
-                    "share_of_optimum": ([float], None),
-                }
-            ]
-        }
-    ]
-}
 
 _SUMMARY: Shape = {
     "runs": int,

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from egomap.config import ScenarioConfig, TrainConfig
 from egomap.experiments.campaign import launch
 from egomap.experiments.plan import Job, train_command
+from egomap.experiments.sets import generate
 from egomap.experiments.state import EPISODE, SPLITS, progress, trained
-from egomap.scenarios.dataset import generate
 from egomap.training.metrics import read_metrics
 from egomap.training.run import open_run
 

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 
 import torch
 
-from egomap.agents.agent import build_agent
-from egomap.config import AgentConfig, EnvSettings, require
-from egomap.envs.rendering import render_mode
-from egomap.experiments.evaluate import read_evaluation
+from egomap.agents.fitting import agent_for
+from egomap.config import AgentConfig, TrainConfig, require
+from egomap.evaluation.answer import read_evaluation
 from egomap.experiments.plan import Job, evaluate_command, train_command
 from egomap.memory.lesions import lesioned_parts, possible
 from egomap.memory.protocol import Memory
 from egomap.training.checkpoint import checkpoints
 from egomap.training.metrics import COLUMNS, read_metrics
 from egomap.training.run import open_run
+from egomap.training.sources import source_of
 
 SPLITS = ("test", "train")
 EPISODE = 525
@@ -81,8 +81,7 @@ def lesions_of(job: Job, split: str) -> list[str]:
 def _memory(config: AgentConfig) -> Memory:
     """A memory of these settings, to be asked for its parts."""
     with torch.random.fork_rng(devices=[]):
-        camera = render_mode(EnvSettings.rendering).observation_camera
-        return build_agent(config, camera, extent=1000.0).memory
+        return agent_for(config, source_of(TrainConfig()).recall(1000.0, None)).memory
 
 
 def require_lesions(jobs: Sequence[Job]) -> None:

@@ -13,8 +13,8 @@ import torch
 from egomap.agents.agent import Agent
 from egomap.agents.fitting import agent_for
 from egomap.config import AgentConfig, EnvSettings, ScenarioConfig, TrainConfig, require
-from egomap.envs.doom import doom_spec, find_worlds, worlds_at
-from egomap.envs.worlds import Worlds
+from egomap.envs.doom import doom_spec
+from egomap.envs.worlds import Worlds, named_worlds
 from egomap.inspector.options import SubjectOptions
 from egomap.memory.shown import shown
 from egomap.training.run import worlds_of
@@ -94,16 +94,7 @@ def require_ours(config: TrainConfig, run: Path) -> None:
     )
 
 
-def _worlds(options: SubjectOptions, trained: ScenarioConfig | None = None) -> Worlds:
-    """What `options` ask for; what they leave out is as `trained` has it, unless they name a family of their own."""
-    if not options.scenarios:
-        task, size, items = options.scenario, options.size, options.items
-        if trained is not None and task is None:
-            task, size = trained.task, size or trained.size
-            items = items or (trained.items if task == "ordered-items" else None)
-        return find_worlds(task=task or "labyrinth", size=size, items=items, split=options.split)
-    require(
-        options.size is None and options.items is None,
-        "--size and --items belong to --scenario; --scenarios has its own.",
-    )
-    return worlds_at(options.scenarios, task=options.scenario, split=options.split)
+def _worlds(options: SubjectOptions, *trained: ScenarioConfig) -> Worlds:
+    """What `options` ask for; what they leave out is as `trained` has it."""
+    named = (options.scenario, options.size, options.items)
+    return named_worlds(*named, options.scenarios, options.split, trained=trained)

@@ -17,7 +17,7 @@ from egomap.agents.explorer.agent import Search
 from egomap.config import NUM_ACTIONS, ScenarioConfig, require
 from egomap.envs.vector import Arrays, DoomVectorEnv
 from egomap.envs.worlds import Worlds, worlds_of_set
-from egomap.evaluation.explorer import search_for
+from egomap.mazes.explorer import search_for
 from egomap.offline.labels import labels
 from egomap.offline.options import SEQUENCE, WalkSettings
 from egomap.offline.store import Chunk, Walks, Writer, depths, empty_chunk, folder_of

@@ -14,7 +14,7 @@ from typing import Any
 
 from egomap import __version__
 from egomap.config import TrainConfig
-from egomap.experiments.evaluate import read_evaluation
+from egomap.evaluation.answer import read_evaluation
 from egomap.kinds import kind_of
 from egomap.memory.protocol import has_map
 from egomap.training.initial import extensions

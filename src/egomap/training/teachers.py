@@ -1,32 +1,15 @@
-"""Who can teach: the Explorer, which knows only what the learner itself has seen.
+"""Who can teach, by name: one row each, imported when it is asked for.
 
-What comes in: the learner's vector environment. What goes out: a `Teacher` that follows its episodes. Of a world it
-takes the rules alone, as the Explorer's player does; no layout reaches the teacher.
+What comes in: the learner's worlds and its vector environment. What goes out: a `Teacher` that follows its episodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from egomap.agents.explorer.walker import TEACHING
-from egomap.config import TeacherKind, TrainConfig, require
-from egomap.envs.vector import DoomVectorEnv
-from egomap.envs.worlds import Worlds
-from egomap.evaluation.explorer import ExplorerPlayer
+from egomap.config import TeacherKind, TrainConfig
 from egomap.rl.teaching import Teacher
-
-
-def require_rules(worlds: Worlds) -> None:
-    """Raise a ValueError unless every world tells its task: a teacher knows no other rules."""
-    unknown = next((world for world in worlds if world.layout is None), None)
-    require(
-        unknown is None,
-        f"the explorer can teach only where the rules of the task are known, and {unknown and unknown.id} does not "
-        "tell them; leave out --imitate and --learner.head-start.",
-    )
 
 
 def teacher_kind(config: TrainConfig) -> TeacherKind:
@@ -34,33 +17,21 @@ def teacher_kind(config: TrainConfig) -> TeacherKind:
     return "explorer" if config.imitate == "none" and config.learner.head_start else config.imitate
 
 
-class ExplorerTeacher:
-    """The Explorer in the learner's place, in each environment."""
+def require_rules(worlds: Any) -> None:
+    """Raise a ValueError unless every world tells its task: a teacher knows no other rules."""
+    from egomap.mazes.teacher import require_rules as require
 
-    def __init__(self, env: DoomVectorEnv) -> None:
-        require_rules(env.worlds)
-        self._env = env
-        self._player = ExplorerPlayer(
-            env.num_envs, env.camera, frame_skip=env.settings.frame_skip, habit=TEACHING
-        )
+    require(worlds)
 
-    def begin(self, index: int) -> None:
-        """Begin with nothing seen, by the rules of the episode that runs there now."""
-        episode = self._env.episode(index)
-        self._player.begin(index, self._env.worlds[episode.layout], episode)
 
-    def hear(self, actions: np.ndarray, rewards: np.ndarray) -> None:
-        """Be told what was done and what it brought."""
-        self._player.watch(actions)
-        self._player.hear(rewards)
+def _explorer(env: Any) -> Teacher:
+    from egomap.mazes.teacher import ExplorerTeacher
 
-    def act(self, observation: Mapping[str, np.ndarray], asked: np.ndarray) -> np.ndarray:
-        """What the Explorer would do."""
-        return self._player.act(dict(observation), asked)
+    return ExplorerTeacher(env)
 
 
 TEACHERS: dict[TeacherKind, Callable[[Any], Teacher | None]] = {
     "none": lambda env: None,
-    "explorer": ExplorerTeacher,
+    "explorer": _explorer,
 }
 """Every teacher, by the name that `--imitate` takes."""

@@ -1,6 +1,6 @@
 """Legs: the ways to an episode's goals, one after the other, and how directly each of them was walked.
 
-What comes in: the poses and rewards of a played episode (`egomap.evaluation.tracks` records them) and its layout.
+What comes in: the poses and rewards of a played episode (`egomap.mazes.tracks` records them) and its layout.
 What goes out: a `Leg` for each goal that was tried: how many decisions it took, how many the planner takes from the
 pose where it began, how many of the cells entered were entered before, and when its goal was first seen. The leg back
 to the start is the one that needs memory. Pure functions.
@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from egomap.agents.planner import MOST_DECISIONS, Route
 from egomap.config import FRAME_SKIP, Camera
+from egomap.evaluation.watching import Leg
 from egomap.scenarios.layout import Layout
 from egomap.scenarios.planner import in_sight, plan_leg, wall_boxes
 from egomap.scenarios.tasks import TOUCH_DISTANCE, goal_looks
@@ -34,49 +35,6 @@ class Track(NamedTuple):
     """(T,): what it paid."""
     timed_out: bool
     """Whether time ended the episode."""
-
-
-class Leg(NamedTuple):
-    """The way to one goal, walked or tried."""
-
-    goal: str
-    """Its name."""
-    began: int
-    """The decision of the episode that it begins with."""
-    decisions: int
-    finished: bool
-    optimum: int | None
-    """Decisions that the planner takes from the pose where it began; None where it finds no way from there, and where
-    it need not be asked: nobody needs longer than this leg lasted without being finished."""
-    in_time: bool
-    """False if time ended the episode before the planner could have finished: such a leg has no efficiency."""
-    revisited: float | None
-    """Share of the cells entered that had been entered in this leg before; None if it never left its first cell."""
-    seen: int | None
-    """The decision of the episode at which the goal was first seen, perhaps in an earlier leg; None: never."""
-    walked: float | None
-    """Map units from where the goal was both wanted and known (seen, in this leg or before) to where it was touched;
-    None if it was never touched, or never seen before."""
-    shortest: float | None
-    """Map units of the shortest way between the same places."""
-
-    @property
-    def efficiency(self) -> float | None:
-        """The planner's decisions over those used, at most 1; 0 if unfinished; None if nothing can be said."""
-        if not self.finished:
-            return 0.0 if self.in_time else None
-        return None if self.optimum is None else min(1.0, self.optimum / self.decisions)
-
-    @property
-    def since_seen(self) -> int | None:
-        """Decisions from the first sight of the goal until it was touched."""
-        if self.seen is None or not self.finished:
-            return None
-        return self.began + self.decisions - self.seen
-
-    def to_json(self) -> dict[str, Any]:
-        """Its fields and figures as plain data."""
-        return {**self._asdict(), "efficiency": self.efficiency, "since_seen": self.since_seen}
 
 
 class Span(NamedTuple):

@@ -1,7 +1,7 @@
 """Record where players go, so that their legs can be told.
 
 What comes in: a vector environment and, from the runner, what happens in it. What goes out: the legs of each episode
-when it ends (`egomap.evaluation.legs`). It costs an append for each decision, and some milliseconds for each leg.
+when it ends (`egomap.mazes.legs`). It costs an append for each decision, and some milliseconds for each leg.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from egomap.envs.vector import DoomVectorEnv
-from egomap.evaluation.legs import Leg, Track, legs_of
+from egomap.mazes.legs import Leg, Track, legs_of
 from egomap.worlds.api import World
 from egomap.worlds.episodes import Episode
 
