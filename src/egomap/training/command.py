@@ -20,7 +20,6 @@ from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from egomap.bars import in_notebook, live
 from egomap.compute import choose_device, fastest_precision
 from egomap.config import DeviceKind, TrainConfig
 from egomap.rl.bonuses import bonuses_of
@@ -35,6 +34,7 @@ from egomap.training.sources import source_of
 from egomap.training.teachers import require_rules, teacher_kind
 from egomap.training.trained import Trained
 from egomap.training.trainer import Counters, Progress, Trainer
+from egomap.util.bars import in_notebook, live
 from egomap.util.files import folder_lock
 from egomap.worlds.api import WorldSpec
 
