@@ -89,9 +89,9 @@ def test_features_that_are_no_numbers(kind: AgentKind, value: float) -> None:
     one, many = inputs(3), inputs(2, 3)
     one.features[1, 0, 2, 5] = value
     many.features[1, 0, 0, 0, 0] = many.features[0, 2, 0, 0, 0] = value
-    with pytest.raises(ValueError, match="features of 1 of 3 views are no number any more"):
+    with pytest.raises(ValueError, match="features of 1 of 3 views are NaN or infinite"):
         memory.step(one, memory.initial_state(3))
-    with pytest.raises(ValueError, match="features of 2 of 6 views are no number any more"):
+    with pytest.raises(ValueError, match="features of 2 of 6 views are NaN or infinite"):
         memory.unroll(many, memory.initial_state(3), torch.zeros(2, 3, dtype=torch.bool))
 
 

@@ -1,6 +1,6 @@
 """Content-based attention over rows of map cells: similarity, softmax with a temperature, weighted mean.
 
-What comes in: rows (B, cells, C), queries and inverse temperatures. What goes out: the attended features and
+Input: rows (B, cells, C), queries and inverse temperatures. Output: the attended features and
 position and, to look at, the attention itself. Paper: section 3, equation 7. Plain torch here; on a CPU the
 fused kernels of `egomap.memory.kernels` do the same in one pass over the rows, which is what makes it cheap.
 """

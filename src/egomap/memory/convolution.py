@@ -1,6 +1,6 @@
 """A convolution and its ReLU as one step, with a backward pass that wastes less of a CPU.
 
-What comes in: images (B, C, H, W), channels last in memory, weight and bias. What goes out: relu(conv(x)). Paper:
+Input: images (B, C, H, W), channels last in memory, weight and bias. Output: relu(conv(x)). Paper:
 the layers of the appendix "Architectures". The arithmetic is torch's own; only the gradient of the bias is taken
 out of it: there it is a sum on one core, a sixth of the layer's whole backward pass on two. Elsewhere than on a
 CPU and in a compiled graph plain torch does it all.

@@ -1,6 +1,6 @@
 """GRU and LSTM cores that unroll quickly, and exactly, over (T, N) with episode starts anywhere.
 
-What comes in: x (T, N, I), a start state, `episode_start` (T, N). What goes out: hidden states (T, N, H) and
+Input: x (T, N, I), a start state, `episode_start` (T, N). Output: hidden states (T, N, H) and
 the last state. Paper: section 3 (f_r). Only the recurrent matrix product is inside the time loop: the input
 product is one GEMM over all T x N rows, and the backward pass is written by hand (what does not depend on the
 incoming gradient is computed for all steps at once; the weight gradient is one GEMM). It deliberately has no

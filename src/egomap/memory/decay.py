@@ -1,6 +1,6 @@
 """Linear recurrences with a fixed complex decay, for all steps of a sequence at once, with resets anywhere.
 
-What comes in: what is added at each step, the decay of each unit, where episodes start. What goes out: the states
+Input: what is added at each step, the decay of each unit, where episodes start. Output: the states
 h_t = decay h_{t-1} + x_t of all steps. `lru` and `ffm` remember this way. The sum over the past is made by
 doubling: after k rounds h_t holds its latest 2^k inputs, so T steps take log2(T) rounds and no loop over time. Only
 powers decay^(2^k) with |decay| <= 1 are ever formed, so nothing overflows, however long the sequence. A reset does

@@ -1,6 +1,6 @@
 """The memory of the differentiable neural computer: slots that are written and read by content, use and order.
 
-What comes in: features of the view and the ego-motion (`MemoryInputs`), as the recurrent baseline gets them. What
+Input: features of the view and the ego-motion (`MemoryInputs`), as the recurrent baseline gets them. What
 goes out: one vector for the heads. After Graves et al., "Hybrid computing using a neural network with dynamic
 external memory", Nature 2016, whose methods section `step` follows with its letters; the memory of MERLIN (Wayne et
 al. 2018), which EgoMap's paper names as related work, descends from it. It deliberately ignores depth and pose.
@@ -162,7 +162,7 @@ class DNCSettings:
     """Read heads, 1 or more."""
 
     def validate(self) -> DNCSettings:
-        """Return self, or raise a ValueError that says which value is out of range."""
+        """Return self, or raise a ValueError that names the value out of range."""
         for name, value, least in (
             ("controller_size", self.controller_size, 1),
             ("slots", self.slots, 2),

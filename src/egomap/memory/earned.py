@@ -1,4 +1,4 @@
-"""What was earned in an episode so far: the sum of the rewards above 0, kept beside a memory that is told rewards."""
+"""The reward earned in an episode so far: the sum of the rewards above 0, kept beside a memory that gets rewards."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The EgoMap memory: a map of features kept in the world, read from where the agent stands.
 
-What comes in: features, depth and pose (`MemoryInputs`), no simulator needed. What goes out: [h_t, c_t] for
+Input: features, depth and pose (`MemoryInputs`), no simulator needed. Output: [h_t, c_t] for
 the heads and the next state. Paper: section 3 and the appendix "Architectures". `step` reads like section 3
 and is the reference; `unroll` does the same for a whole rollout with everything but the blend and the GRU in
 one batch. Perception and heads are the agent's. Poses are data: no gradient goes to them.
@@ -90,7 +90,8 @@ class EgoMapMemory(nn.Module):
         camera: Pinhole camera of the depth image.
         settings: The map and its reads.
         feature_shape: (C, Hf, Wf) of the features.
-        kernels: Kernel sizes of the convolutions that made them; they tell which pixel a feature stands for.
+        kernels: Kernel sizes of the convolutions that made them; they determine the pixel at the centre of each
+            feature's receptive field.
         strides: Strides of these convolutions.
         paddings: Zero padding of each; none if not given.
         hidden_size: Units of the FC layer and of the GRU.

@@ -1,6 +1,6 @@
 """Fast and forgetful memory: sums of the past that fade and swing, each at its own pace, between two gates.
 
-What comes in: features of the view and the ego-motion (`MemoryInputs`), as the recurrent baseline gets them. What
+Input: features of the view and the ego-motion (`MemoryInputs`), as the recurrent baseline gets them. What
 goes out: one vector for the heads. After Morad et al., "Reinforcement Learning with Fast and Forgetful Memory",
 NeurIPS 2023; not in the paper. The sums do not depend on what they hold, so `unroll` makes them for all steps at
 once. Their closed form divides by gamma^t, which overflows on long sequences; the sums of `decay` do not. It
@@ -46,7 +46,7 @@ class FFMSettings:
     """c: how many paces of swinging, 1 or more."""
 
     def validate(self) -> FFMSettings:
-        """Return self, or raise a ValueError that says which value is out of range."""
+        """Return self, or raise a ValueError that names the value out of range."""
         for name, value, least in (
             ("trace_size", self.trace_size, 1),
             ("context_size", self.context_size, 1),

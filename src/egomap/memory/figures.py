@@ -1,6 +1,6 @@
-"""Figures that tell from a trace of one step how a memory is used; the training log has them, update by update.
+"""Figures, from a trace of one step, of how a memory is used; the training log has them for each update.
 
-What comes in: tensors of a `MemoryTrace`, N environments. What goes out: plain numbers. A memory picks what it has.
+Input: tensors of a `MemoryTrace`, N environments. Output: plain numbers. A memory picks what it has.
 """
 
 from __future__ import annotations

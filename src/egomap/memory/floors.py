@@ -1,6 +1,6 @@
 """Two memories that hardly are one, to measure the others against: none at all, and the last few observations.
 
-What comes in: features of the view and the ego-motion (`MemoryInputs`), as the recurrent baseline gets them. What
+Input: features of the view and the ego-motion (`MemoryInputs`), as the recurrent baseline gets them. What
 goes out: one layer over them for the heads. Not in the paper. A memory is worth what it adds to these two, which see
 the same through the same perception and have as many units before the heads.
 """
@@ -30,7 +30,7 @@ from egomap.memory.shown import Shown
 class NoMemory(nn.Module):
     """The recurrent baseline without its recurrence: view and ego-motion through one layer.
 
-    ReLU(features), flattened, and four ego-motion features -> FC 128, ReLU. The state is empty. The ego-motion tells
+    ReLU(features), flattened, and four ego-motion features -> FC 128, ReLU. The state is empty. The ego-motion shows
     what the last action did (whether a wall stopped it), and nothing of what was before.
 
     Shapes: features (..., C, Hf, Wf), ego_motion (..., 3) -> output (..., hidden_size).

@@ -1,6 +1,6 @@
 """What the memories of the zoo share: the layer that takes the view in, checks of a state, the clock of episodes.
 
-What comes in: `MemoryInputs`, states, episode starts. What goes out: the vector that a memory remembers with, the
+Input: `MemoryInputs`, states, episode starts. Output: the vector that a memory remembers with, the
 same layer as the recurrent baseline's, so that memories differ in what they remember and not in what they see. Not
 in the paper.
 """
@@ -61,7 +61,7 @@ def common(config: AgentConfig) -> dict[str, Any]:
 
 
 def check_state(memory: Memory, state: MemoryState, num_envs: int) -> None:
-    """Raise a ValueError unless the state is of `num_envs` environments and as `memory.state_spec` says."""
+    """Raise a ValueError unless the state is of `num_envs` environments and matches `memory.state_spec`."""
     expected = [((num_envs, *spec.shape), spec.dtype) for spec in memory.state_spec]
     got = [(tuple(tensor.shape), tensor.dtype) for tensor in state]
     if got != expected:

@@ -1,6 +1,6 @@
 """Gated transformer-XL: attention over the latest inputs of every layer, with gates in place of residual sums.
 
-What comes in: features of the view and the ego-motion (`MemoryInputs`), as the recurrent baseline gets them. What
+Input: features of the view and the ego-motion (`MemoryInputs`), as the recurrent baseline gets them. What
 goes out: one vector for the heads. After Parisotto et al., "Stabilizing Transformers for Reinforcement Learning",
 ICML 2020 (GTrXL with GRU gates); not in the paper. A layer remembers what entered it at its latest M steps, so all
 T steps of a rollout attend at once. It deliberately ignores depth and pose.
@@ -154,7 +154,7 @@ class GTrXLSettings:
     """Steps that each layer looks back, 1 or more."""
 
     def validate(self) -> GTrXLSettings:
-        """Return self, or raise a ValueError that says which value is out of range."""
+        """Return self, or raise a ValueError that names the value out of range."""
         for name, value, least in (
             ("size", self.size, 1),
             ("heads", self.heads, 1),
@@ -299,6 +299,6 @@ class GTrXLMemory(nn.Module):
         return F.relu(self.out(x)), (memory, count), attentions
 
     def _remembered(self, memory: Tensor, count: Tensor) -> Tensor:
-        """The memory (N, layers, M, size) with zeros where nothing is, whatever stood there."""
+        """The memory (N, layers, M, size) with zeros in empty places."""
         age = torch.arange(self.memory_size - 1, -1, -1, device=count.device)
         return memory.masked_fill((age >= count[:, None])[:, None, :, None], 0.0)

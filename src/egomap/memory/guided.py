@@ -1,13 +1,13 @@
-"""Guides beside a memory: an agent that acts through what it remembers.
+"""Guides beside a memory: options with planned paths, so that an agent acts through its memory.
 
-What comes in: any memory, and depth and pose (`MemoryInputs`). What goes out: the memory's output, what the guides
-tell, their votes (for each guide the action that begins its way), and who is followed already. The heads decide
-which guide to follow, if any (`egomap.agents.heads`). A memory that keeps a map of features (EgoMap) has one guide
-more, the pointer: attention over the cells of its map with a query of its own, each cell voting for the action that
-begins the way to it. Not in the paper, whose agent has to learn to walk from what a CNN makes of its map.
+Input: any memory, and depth and pose (`MemoryInputs`). Output: the memory's output, features of the guides' paths,
+their votes (for each guide the first action of its path), and the guide selected so far. The heads select a guide, or
+none (`egomap.agents.heads`). A memory that keeps a map of features (EgoMap) has one more guide, the pointer:
+attention over the cells of its map with its own query, in which each cell votes for the first action of the path to
+it. Not in the paper, whose agent learns to navigate from a CNN's summary of its map.
 
-The ways are data, like the pose: they are computed once, as notes, and no gradient goes into them. It goes through
-the votes into the choice of the guide, and through the pointer's attention into query, map and perception.
+The paths are data, like the pose: they are computed once, as notes, and no gradient flows into them. It flows through
+the votes into the selection, and through the pointer's attention into query, map and perception.
 
 Convention: as `egomap.ways.guides`.
 """
@@ -53,8 +53,8 @@ NOBODY = -1
 WORTH = 4.0
 """Scale of the earned reward as an input: the rewards of our tasks are then about 1."""
 TRUST = (0.7, 0.0, 0.0)
-"""Logits with which a new policy follows the guides and the pointer, where its own actions have 0. Choice: whoever
-has to look for something goes outward; when to turn back, and for what, is to be learned."""
+"""Initial logits of the guides and the pointer, where the policy's own actions have 0. Choice: a new policy explores
+outward; when to turn back, and for what, is to be learned."""
 
 
 class GuideState(NamedTuple):
@@ -71,19 +71,19 @@ class GuideState(NamedTuple):
 
 
 class Following(NamedTuple):
-    """Whom N environments follow, and whether they still do."""
+    """The selection of N environments, and whether it is still active."""
 
     whom: Tensor
     """(N,) int64: 0 the policy itself, then the guides and the pointer."""
     now: Tensor
-    """(N,) bool: they do; otherwise nobody is followed yet, or no longer."""
+    """(N,) bool: it is active; otherwise nothing is selected yet, or no longer."""
 
 
 class Advice(NamedTuple):
-    """What the guides say; any leading axes."""
+    """What the guides propose; any leading axes."""
 
     action: Tensor
-    """(..., guides) int64; NO_WAY where a guide knows no way."""
+    """(..., guides) int64; NO_WAY where a guide has no path."""
     told: Tensor
     """(..., guides, 3) right and forward of the direction of each way, and its length; 0 without one."""
     begins: Tensor
@@ -93,22 +93,22 @@ class Advice(NamedTuple):
 
 
 def still_followed(following: Following, action: Tensor, paid: Tensor, start: Tensor) -> Following:
-    """Who is followed on, by what this step saw: nobody where it paid, the way has ended, or all begins.
+    """The selections that stay active after this step: none where a reward came, the path ended or an episode begins.
 
     Args:
         following: Of N environments.
         action: (N, guides) from the guides.
-        paid: (N,) bool, something was paid for the last decision.
+        paid: (N,) bool, the last decision was rewarded.
         start: (N,) bool, an episode begins.
     """
-    known = F.pad(action != NO_WAY, (1, 1), value=True)  # oneself, the guides, the pointer
+    known = F.pad(action != NO_WAY, (1, 1), value=True)  # the policy itself, the guides, the pointer
     lost = ~known.gather(1, following.whom[:, None])[:, 0]
     over = paid | lost | start
     return Following(following.whom.masked_fill(start, 0), following.now & ~over)
 
 
 class Guides(nn.Module):
-    """The guides: their state's next step, and what they say.
+    """The guides: their next state, and what they propose.
 
     Args:
         camera: Of the depth image.
@@ -169,17 +169,17 @@ class Guides(nn.Module):
 class GuidedMemory(nn.Module):
     """Any memory with guides.
 
-    Output: [inner output, ReLU(FC(inner output, told)), told, told of the place, votes, who is followed, share]. What
-    is told are direction and length of each guide's way and, with `use_reward`, what was earned so far; the pointer
-    tells of its place (`PointRead`). The share is of the pointer's attention near the place that the note `PAID_AT`
-    (right, ahead; map units) tells, as a logarithm: for a term of the loss, and no input of the heads.
+    Output: [inner output, ReLU(FC(inner output, paths)), paths, place, votes, selection, share]. `paths` are
+    direction and length of each guide's path and, with `use_reward`, the reward earned so far; `place` describes the
+    place that the pointer attends to (`PointRead`). `share` is the logarithm of the pointer's attention near the
+    place in the note `PAID_AT` (right, ahead; map units): for a term of the loss, not an input of the heads.
 
     Args:
         inner: The memory; it works as it does alone. One with `step_with_map` and `unroll_with_map` gets a pointer.
         camera: Of the depth image.
-        extent: Side of the square in which ways are looked for, in map units.
-        hidden_size: Units of the layer that joins what is told to the inner memory's output.
-        use_reward: Keep and tell what was earned in the episode so far: the sum of the rewards above 0.
+        extent: Side of the square in which paths are planned, in map units.
+        hidden_size: Units of the layer that joins the paths to the inner memory's output.
+        use_reward: Keep the reward earned in the episode so far, the sum of the rewards above 0, as an input.
     """
 
     has_map = True
@@ -216,7 +216,7 @@ class GuidedMemory(nn.Module):
 
     @property
     def points(self) -> bool:
-        """Whether it points at places of a map, so that hindsight can tell it where."""
+        """Whether it points at places of a map, so that hindsight can train it."""
         return self.point is not None
 
     @property
@@ -225,14 +225,14 @@ class GuidedMemory(nn.Module):
 
     @property
     def state_spec(self) -> tuple[TensorSpec, ...]:
-        """The inner memory's, the guides', whom it follows, and what was earned."""
+        """The inner memory's, the guides', the selection, and the reward earned."""
         following = (TensorSpec((), torch.int64), TensorSpec((), torch.bool))
         earned = TensorSpec((), torch.float32)
         return (*self.inner.state_spec, *self.guides.state_spec, *following, earned)
 
     @property
     def lesions(self) -> dict[str, Part]:
-        """The inner memory's parts, what the guides know, who is followed, the pointer, and what was earned."""
+        """The inner memory's parts, the guides' knowledge, the selection, the pointer, and the reward earned."""
         inner = {
             name: part._replace(module=f"inner.{part.module}" if part.module else "")
             for name, part in parts_of(self.inner).items()
@@ -269,9 +269,9 @@ class GuidedMemory(nn.Module):
     ) -> tuple[Notes, MemoryState]:
         """The guides' part of T steps: inputs (T, N, ...) -> advice by name (T, N, ...), and the state after it.
 
-        Another note, `running` (T, N), is who is followed already, -1 for nobody. What is chosen on the way is known
-        step by step alone (`commit`): in a sequence without notes, whoever was followed in the given state counts as
-        chosen again at every step.
+        Another note, `running` (T, N), is the selection that is still active, -1 for none. New selections are known
+        only step by step (`commit`): in a sequence without notes, the selection in the given state counts as made
+        again at every step.
         """
         inner, guides, following, earned = self._divide(state)
         advice, guides = self.guides.follow(inputs, guides, episode_start)
@@ -285,7 +285,7 @@ class GuidedMemory(nn.Module):
         return notes, (*inner, *guides, *following, earned)
 
     def commit(self, state: MemoryState, choice: Tensor) -> MemoryState:
-        """The state, told what was chosen (N,): an entry of the table of whom to follow and what to do."""
+        """The state with what was chosen (N,): an entry of the table of selections times actions."""
         inner, guides, following, earned = self._divide(state)
         return (*inner, *guides, choice // NUM_ACTIONS, following.now, earned)
 
@@ -358,7 +358,7 @@ class GuidedMemory(nn.Module):
     # -- parts ----------------------------------------------------------------------------------------------
 
     def _divide(self, state: MemoryState) -> tuple[MemoryState, GuideState, Following, Tensor]:
-        """The state's parts: the inner memory's, the guides', whom it follows, and what was earned."""
+        """The state's parts: the inner memory's, the guides', the selection, and the reward earned."""
         first = self._inner_tensors
         second = first + len(GuideState._fields)
         return state[:first], GuideState(*state[first:second]), Following(*state[second:-1]), state[-1]

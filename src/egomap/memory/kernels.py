@@ -1,6 +1,6 @@
 """Native kernels (numba) for the two loops over map cells that tensor operations serve badly.
 
-What comes in: numpy views of CPU tensors and a range of environments (or samples) to work on. What goes out:
+Input: numpy views of CPU tensors and a range of environments (or samples) to work on. Output:
 results written into arrays that the caller made. Paper: equations 6 and 7, and the warp. One pass per
 environment keeps its map in the cache and never stores the world map of each step. No autograd and no threads
 here: both are in `native`. Plain torch (`scan`, `attention`) is the reference that the tests hold these to.

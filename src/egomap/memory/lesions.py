@@ -1,8 +1,8 @@
 """What of a memory can be lesioned: the parts that it names, and how they are reached without a word in `step`.
 
-What comes in: a memory with an attribute `lesions`, a mapping from names to `Part`s. What goes out: a `Tap`, through
-which the values of these parts pass, step by step, to be written down or replaced. A part that the memory reads from
-itself is the output of a submodule (a hook takes it); one that it keeps is a tensor of its state (whoever steps the
+Input: a memory with an attribute `lesions`, a mapping from names to `Part`s. Output: a `Tap`, through which the
+values of these parts pass, step by step, to be written down or replaced. A part that the memory reads from itself is
+the output of a submodule (a hook takes it); one that it keeps is a tensor of its state (the code that steps the
 memory hands it over). Without a tap nothing of this runs. What replaces a part is decided in `egomap.evaluation`.
 """
 
@@ -38,7 +38,7 @@ class Part(NamedTuple):
 
     @property
     def by(self) -> Replacement:
-        """How it is replaced unless somebody says otherwise.
+        """How it is replaced by default.
 
         Choice: reads by their mean, so that the layers behind them see nothing strange; what is kept by the state of
         an episode's start, which the memory knows.
@@ -81,7 +81,7 @@ class Tap:
     Args:
         memory: A module that follows `egomap.memory.protocol.Memory`.
         parts: Which of its parts.
-        through: Called with a key and a tensor (N, ...); gives the tensor that the memory goes on with.
+        through: Called with a key and a tensor (N, ...); returns the tensor to use in its place.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Linear recurrent unit: a memory whose state decays and turns, each unit at its own learned pace.
 
-What comes in: features of the view and the ego-motion (`MemoryInputs`), as the recurrent baseline gets them. What
+Input: features of the view and the ego-motion (`MemoryInputs`), as the recurrent baseline gets them. What
 goes out: one vector for the heads. After Orvieto et al., "Resurrecting Recurrent Neural Networks for Long
 Sequences", ICML 2023; not in the paper. The recurrence is linear and diagonal, so `unroll` runs it for all steps at
 once (`decay`); what is not linear stands before and after it. It deliberately ignores depth and pose.
@@ -42,7 +42,7 @@ class LRUMemory(nn.Module):
 
     With x_t = ReLU(FC([ReLU(features), ego-motion features])), u_t = LayerNorm(x_t) and complex states h_t:
     h_t = lambda * h_{t-1} + gamma * B u_t, y_t = Re(C h_t) + D * u_t, output x_t + GLU(GELU(y_t)). The decay
-    lambda = exp(-exp(nu) + i exp(theta)) has an absolute value below 1 whatever is learned; gamma starts as
+    lambda = exp(-exp(nu) + i exp(theta)) has an absolute value always below 1; gamma starts as
     sqrt(1 - |lambda|^2), which keeps states of the size of their inputs. So the state is bounded: what enters
     is normalised, and what is kept decays.
 

@@ -1,6 +1,6 @@
 """The native kernels as differentiable functions, and the switch between them and plain torch.
 
-What comes in: the same tensors that `scan` and `attention` get. What goes out: the same results and
+Input: the same tensors that `scan` and `attention` get. Output: the same results and
 gradients, sooner. The kernels are used for float32 and float64 tensors on the CPU if numba is installed (the
 extra `kernels`); set the environment variable EGOMAP_KERNELS to `torch`, `numba` or `auto`, or call
 `use_kernels`. Environments are shared out among `torch.get_num_threads()` threads of our own, so numba's
@@ -115,7 +115,7 @@ class _WriteRead(torch.autograd.Function):
         share, keep = features.new_empty(2, steps, num_envs, points)
         visible = known.new_empty(maps_ego.shape[:-1])
         # Cells that were never written are zero, and their gradient goes nowhere: the kernels pass them by,
-        # unless the map that we were given says otherwise.
+        # unless the given map has another.
         live = torch.ones_like(known) if ctx.needs_input_grad[1] else known
         kernel = _kernels(channels).write_read
         alpha = float(writes.alpha)

@@ -1,6 +1,6 @@
 """Neural Map: a memory in which the agent writes one vector at the cell where it stands.
 
-What comes in: features of the view and the pose (`MemoryInputs`). What goes out: [r_t, c_t, w_t] for the
+Input: features of the view and the pose (`MemoryInputs`). Output: [r_t, c_t, w_t] for the
 heads. After Parisotto and Salakhutdinov, "Neural Map", ICLR 2018, with their gated write; the paper compares
 EgoMap with it (section 4). Every write depends on both reads, so the time loop holds the whole map: only the
 layer over the view is parallel in time. It deliberately ignores depth: what is seen goes where the agent is.

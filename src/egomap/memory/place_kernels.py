@@ -1,6 +1,6 @@
 """The native kernel (numba) of the place planes: write a step's evidence, and see the planes from the agent's place.
 
-What comes in: numpy views of CPU tensors and a range of environments. What goes out: the state changed in place, and
+Input: numpy views of CPU tensors and a range of environments. Output: the state changed in place, and
 the two views of every step. `egomap.memory.places` in plain torch is the reference that the tests hold this to; the
 planes of each step are never stored. No threads here: `native` shares the environments out.
 """

@@ -1,9 +1,9 @@
 """Place planes: where it is free, where it is blocked, and where the agent has been, beside any other memory.
 
-What comes in: depth along the horizon and pose (`MemoryInputs`). What goes out: planes of a grid in the world's
-frame, seen from where the agent stands at two scales, and read by a small CNN. Not in the paper: its map cannot tell
-a free cell from one that was never seen. Everything in the planes is data, like the pose: no gradient goes into them,
-and their evidence is computed for all steps of a rollout at once.
+Input: depth along the horizon and pose (`MemoryInputs`). Output: planes of a grid in the world's frame, seen from the
+agent's place at two scales, and read by a small CNN. Not in the paper: its map cannot distinguish a free cell from
+one that was never seen. Everything in the planes is data, like the pose: no gradient goes into them, and their
+evidence is computed for all steps of a rollout at once.
 
 Convention: as `egomap.geometry.frames`. A cell's index is row * size + column, row 0 north; index `cells` takes what
 lies outside of the grid. Views have the agent in the centre, facing up.
@@ -52,7 +52,7 @@ be walked on, to where the episode began, and to the frontier, the nearest known
 REACH = 8.0
 """Steps by which a cell must be nearer for a plane of the ways to be 1."""
 SETTING_OUT = 4
-"""Steps along a way to the place that tells the direction in which it sets out."""
+"""Steps along a path to the point that defines its initial direction."""
 LONG = 64.0
 """Steps that the agent's own distances are divided by."""
 NEVER = -1
@@ -82,7 +82,7 @@ class PlaceState(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What one observation tells, as indices of cells; any leading axes."""
+    """The evidence of one observation, as indices of cells; any leading axes."""
 
     free: Tensor
     """(..., rays * samples) int64."""
@@ -143,7 +143,7 @@ class Places(nn.Module):
 
     @property
     def told_size(self) -> int:
-        """Values that are told beside the views."""
+        """Further values beside the views."""
         return 4 + len(WAYS) * (3 if self.settings.compass else 1)
 
     @property
@@ -180,7 +180,7 @@ class Places(nn.Module):
 
         Convention: depth is the forward distance; zero, infinite and NaN are unknown. Where it is unknown or beyond
         `sight` the ray ended nowhere. Choice: infinite counts as far, so the ray is free up to `sight`; zero and NaN
-        tell nothing.
+        carry no evidence.
 
         Args:
             depth: (..., H, W) in map units.
@@ -253,7 +253,7 @@ class Places(nn.Module):
 
         A cell can be walked on if it was visited, or is free and not blocked; the frontier are those beside two or
         more cells of which nothing is known, and beside another such cell. A step leads to one of four neighbours.
-        Where the agent's cell has no way, the nearest one within two cells stands for it. A distance is in steps, -1
+        Where the agent's cell has no path, the nearest one within two cells is used. A distance is in steps, -1
         without a way. A way sets out to the place (B, 2, 2), column and row in cells, `SETTING_OUT` steps along it;
         if that is the frontier, to the unknown beside it.
 
@@ -488,7 +488,7 @@ class PlacesMemory(nn.Module):
         extent: Side of the square that the planes cover, in map units.
         settings: Of the planes.
         hidden_size: Units of the place read and of the layer that joins both.
-        use_reward: Keep and tell what was earned in the episode so far: the sum of the rewards above 0.
+        use_reward: Keep the reward earned in the episode so far, the sum of the rewards above 0, as an input.
     """
 
     has_map = True

@@ -1,6 +1,6 @@
 """The projected map of MultiON's agent, as settings of EgoMap: its nearest ablation.
 
-What comes in: an agent's settings, and what the memory must fit. What goes out: an `EgoMapMemory` that differs in
+Input: an agent's settings, and what the memory must fit. Output: an `EgoMapMemory` that differs in
 two things, as in Wani et al., "MultiON", NeurIPS 2020: a cell keeps the largest value of each channel that it has
 seen (EgoMap: the mean, blended), and a gradient reaches the current write alone (EgoMap: every past one). Choice:
 everything else stays EgoMap's, its reads included, so that the difference in a score is due to these two.

@@ -1,6 +1,6 @@
 """What every memory is to the rest of the package: three methods over an opaque state.
 
-What comes in: features of the current view, depth, pose and ego-motion. What goes out: one vector per
+Input: features of the current view, depth, pose and ego-motion. Output: one vector per
 environment for the policy and value heads, and the next state. A trainer stores states, hands them back and
 never looks inside; so a user's own memory works with everything here if it has these methods.
 
@@ -32,10 +32,10 @@ NOTE = "note."
 
 PAID_AT = "paid_at"
 """Name of a note that the learner adds for a memory that `points`: the place (right, ahead; map units) where the
-episode is paid next, NaN where that is not known (`egomap.rl.hindsight`)."""
+next reward is received, NaN where that is not known (`egomap.rl.hindsight`)."""
 
 PAID = 0.0
-"""A reward above this is something that was paid."""
+"""A reward above this counts as a goal; living costs are below it."""
 
 ParameterGroups = dict[str, tuple[nn.Parameter, ...]]
 """Parameters by what they do. Each parameter is in one group."""
@@ -56,7 +56,7 @@ class MemoryInputs(NamedTuple):
     ego_motion: Tensor
     """(..., 3) dx, dy, dphi since the previous observation, in the previous ego frame (x right, y forward)."""
     reward: Tensor | None = None
-    """(...) what the decision before this observation brought, 0 at an episode's start; None: nothing is told."""
+    """(...) the reward of the decision before this observation, 0 at an episode's start; None: not observed."""
     notes: Notes | None = None
     """What the memory's own `note` made of these observations, where that was done before."""
 
@@ -72,7 +72,7 @@ class MemoryInputs(NamedTuple):
 
     @property
     def told(self) -> Tensor:
-        """(...) the reward, zeros where nothing is told; in the dtype of the pose."""
+        """(...) the reward, zeros where it is not observed; in the dtype of the pose."""
         return torch.zeros_like(self.pose[..., 0]) if self.reward is None else self.reward.to(self.pose.dtype)
 
 
@@ -107,8 +107,8 @@ class Memory(Protocol):
     evaluation can replace to measure what they are worth; and `shown`, an `egomap.memory.shown.Shown`: what the
     inspector finds in its trace.
     A memory may also have `votes`, K numbers: its output then ends with K distributions over the actions, one after
-    the other, and who is followed already; the heads choose whom to follow (`egomap.agents.heads`), and the numbers
-    are the logits of a new policy for that. It has `commit(state, choice) -> state`, which is told what was chosen.
+    the other, and the guide selected so far; the heads select a guide (`egomap.agents.heads`), and the numbers
+    are the initial logits of that selection. It has `commit(state, choice) -> state`, which stores what was chosen.
     A memory of which a part depends on observations alone, through no parameter, may have `note(inputs, state,
     episode_start) -> notes, state` over T steps, and `note_names`: that part is then computed once in the rollout,
     and handed back by name in `MemoryInputs.notes` whenever the learner unrolls the same observations.
@@ -164,7 +164,7 @@ def figures(memory: Any, trace: MemoryTrace) -> dict[str, float]:
 
 
 def has_map(memory: Any) -> bool:
-    """Whether a memory says that it keeps a map of a fixed extent, so that it cannot remember what lies beyond."""
+    """Whether a memory declares that it keeps a map of a fixed extent, beyond which it stores nothing."""
     return bool(getattr(memory, "has_map", False))
 
 

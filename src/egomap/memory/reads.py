@@ -1,6 +1,6 @@
 """The two ways an agent reads its map: a CNN over all of it, and attention with a query.
 
-What comes in: maps in the agent's frame (B, C, size, size) and, for the query, the hidden state. What goes
+Input: maps in the agent's frame (B, C, size, size) and, for the query, the hidden state. What goes
 out: the global read r_t (B, 32) and the context c_t (B, 18). Paper: section 3, "Read operations", equation 7,
 and the appendix "Architectures". Both run over any batch, so over all T x N steps of a rollout at once. They
 know nothing of poses: the map that they are given is already centred on the agent, facing up.
@@ -142,27 +142,27 @@ class ContextRead(nn.Module):
 
 
 POINTED = 4
-"""Values that a pointer tells of the place it points at."""
+"""Values that describe the place that a pointer attends to."""
 NEAR = 1.5
-"""Cells around a place, to each side, that count as there: one stands before what pays, and cells are coarse."""
+"""Cells around a place, to each side, that count as there: agents stop in front of a goal, and cells are coarse."""
 NOWHERE = -1e4
-"""Score of a cell to which no way is known: its attention is 0."""
+"""Score of a cell without a known path: its attention is 0."""
 
 
 class PointRead(nn.Module):
-    """Attention over the cells of a map as a vote: each cell speaks for the action that begins the way to it.
+    """Attention over the cells of a map as a vote: each cell votes for the first action of the path to it.
 
     One linear layer gives the query (one value per channel), the inverse temperature and, last, how much nearer cells
-    are preferred to farther ones. The softmax runs over the cells to which a way is known; without any there is no
-    vote. It is differentiable in everything but the ways, so that an action that
-    paid draws the attention to the cells that spoke for it.
+    are preferred to farther ones. The softmax runs over the cells with a known path; without any there is no vote. It
+    is differentiable in everything but the paths, so that a rewarded action draws attention to the cells that voted
+    for it.
 
     Shapes: latent (B, latent_size), map_ego (B, C, size, size), begins (B, size, size) whole numbers, the action that
-    begins the way to each cell or `num_actions` where there is none, lengths (B, size, size) -> (B, output_size):
-    the vote, which sums to 1, or 0 where there is no way at all; what is told of the place, `POINTED` values: x and y
-    of the attended position in (-1, 1), how well query and cells agree, from -1 to 1, and the length of the way; and
-    last the logarithm of the attention's share within `NEAR` cells of a place that is given, 0 without one and where
-    no way leads there.
+    begins the path to each cell or `num_actions` where there is none, lengths (B, size, size) -> (B, output_size):
+    the vote, which sums to 1, or 0 without any path; the description of the place, `POINTED` values: x and y of the
+    attended position in (-1, 1), how well query and cells agree, from -1 to 1, and the length of the path; and last
+    the logarithm of the attention's share within `NEAR` cells of a given place, 0 without one and where no path leads
+    there.
     """
 
     positions: Tensor
@@ -189,7 +189,7 @@ class PointRead(nn.Module):
         place: Tensor | None = None,
         trace: MemoryTrace | None = None,
     ) -> Tensor:
-        """Vote, what is told, and the share near `place` (B, 2), x and y as the positions, NaN where there is none.
+        """Vote, description of the place, and share near `place` (B, 2), in the units of the positions; NaN for none.
 
         A trace gets the attention, `pointing` (B, size, size).
         """
@@ -199,7 +199,7 @@ class PointRead(nn.Module):
         speaks_for = begins.flatten(1).long()
         nowhere = speaks_for == self.num_actions
         scores = (oneplus(beta) * agree - F.softplus(near) * far).masked_fill(nowhere, NOWHERE)
-        log_attention = scores.log_softmax(-1)  # uniform over cells that speak for no action, if all
+        log_attention = scores.log_softmax(-1)  # uniform over cells without a path, if all are
         attention = log_attention.exp()
         if trace is not None:
             trace["pointing"] = attention.detach().unflatten(-1, begins.shape[1:])

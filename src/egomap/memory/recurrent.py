@@ -1,6 +1,6 @@
 """Flat recurrent memory: the paper's baseline, a GRU (or LSTM) over view and ego-motion.
 
-What comes in: features of the view and the ego-motion (`MemoryInputs`). What goes out: the hidden state h_t
+Input: features of the view and the ego-motion (`MemoryInputs`). Output: the hidden state h_t
 for the heads. Paper: section 3 (f_r), section 4 (the baseline gets dx, dy, sin, cos) and appendix
 "Architectures", Baseline Model. The time loop is in `cores`. It deliberately ignores depth and pose.
 """

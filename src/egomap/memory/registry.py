@@ -1,7 +1,7 @@
 """From the name of a memory to the memory: its class is found, its settings are read, and it is built.
 
-What comes in: an agent's settings, and what the memory must fit. What goes out: a memory. A name is that of a row of
-`egomap.kinds`, or `package.module:Class` of anybody's class. Such a class is an `nn.Module` with the methods of
+Input: an agent's settings, and what the memory must fit. Output: a memory. A name is that of a row of
+`egomap.kinds`, or `package.module:Class` of any class. Such a class is an `nn.Module` with the methods of
 `egomap.memory.protocol.Memory` and a class method `build(config, fitting)`. If it has `Settings` (a dataclass whose
 fields all have defaults, with `validate()` or without), `build` gets them as its third argument, made from
 `AgentConfig.settings`.
@@ -86,7 +86,7 @@ def own_settings(config: AgentConfig) -> Any:
 def complete(config: AgentConfig) -> AgentConfig:
     """The same with all settings of the memory's own class spelled out, as a run keeps them.
 
-    So a run is built again as it was, whatever the defaults of its class are by then.
+    So a run is rebuilt as it was, even if the defaults of its class have changed.
     """
     settings = own_settings(config)
     return config if settings is None else replace(config, settings=to_pairs(asdict(settings)))

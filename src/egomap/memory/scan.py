@@ -1,7 +1,7 @@
 """The world map over a whole rollout: every write of T steps, and what the agent sees of it at each.
 
-What comes in: features of all steps with the cells they fall into, the map before, and where the agent
-stands. What goes out: the agent-centred map of every step and the last world map. Paper: section 3, equation
+Input: features of all steps with the cells they fall into, the map before, and where the agent
+stands. Output: the agent-centred map of every step and the last world map. Paper: section 3, equation
 6 and "Sampling from a global map". Where a feature falls and how much it weighs does not depend on the
 network, so the recursion `M_t = eta_t M_{t-1} + written_t` is linear with known factors, per cell; only that
 is a loop. Gradients are exact through every past write. Poses are data: no gradient goes to them.
@@ -85,7 +85,7 @@ def write_and_read(
 
 
 def _check(features: Tensor, map_prev: Tensor, known: Tensor, writes: Writes) -> None:
-    """Compiled kernels believe what they are told: a wrong size or index would reach into other memory."""
+    """Compiled kernels do not check bounds: a wrong size or index would access other memory."""
     require_shape("features", features, (None,) * 4, leading=0)
     steps, num_envs, points, channels = features.shape
     require_shape("map_prev", map_prev, (num_envs, None, channels), leading=0)

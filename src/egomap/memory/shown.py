@@ -1,6 +1,6 @@
 """What of a memory can be shown: how to read the pictures in its trace. The inspector knows no memory but by this.
 
-What comes in: any memory. What goes out: a `Shown`. A memory tells it by a property `shown`; one that wraps another
+Input: any memory. Output: a `Shown`. A memory tells it by a property `shown`; one that wraps another
 adds its own to `shown(inner)`. Without the property only the decision and the recurrent state are shown.
 """
 
@@ -39,7 +39,7 @@ class ShownPlanes(NamedTuple):
 
 
 class ShownGuides(NamedTuple):
-    """Guides, whom the policy may follow instead of itself.
+    """Guides that the policy may select instead of its own action.
 
     The trace holds `ways` (N, guides with a way, 3): right and forward of the direction of each way, in the agent's
     frame, and its length in decisions; 0 where there is none. With a pointer, which comes last and has no way of its
@@ -56,9 +56,9 @@ class Shown(NamedTuple):
     planes: ShownPlanes | None = None
     guides: ShownGuides | None = None
     words: Mapping[str, str] = MappingProxyType({})
-    """Sizes and the like, for people, by name."""
+    """Sizes and the like in words, by name."""
 
 
 def shown(memory: Any) -> Shown:
-    """What a memory tells by a property `shown`; nothing without it."""
+    """What a memory declares by a property `shown`; nothing without it."""
     return getattr(memory, "shown", Shown())

@@ -1,6 +1,6 @@
 """Scene memory transformer: what was seen and from where, kept as it was and attended to from where the agent stands.
 
-What comes in: features of the view, ego-motion and pose (`MemoryInputs`). What goes out: one vector for the heads.
+Input: features of the view, ego-motion and pose (`MemoryInputs`). Output: one vector for the heads.
 After Fang et al., "Scene Memory Transformer for Embodied Agents in Long-Horizon Tasks", CVPR 2019; EgoMap's paper
 names it as related work. Their memory grows with the episode; here a bounded window of the latest scenes is kept
 and attended to in full, so there is no need for their factorisation of the memory. It deliberately ignores depth:
@@ -43,7 +43,7 @@ WHERE_SIZE = 5
 
 
 def where_and_when(pose: Tensor, scenes: Tensor, age: Tensor, *, unit: float, window: int) -> Tensor:
-    """Where and when scenes were seen, as the agent would tell it now.
+    """Where and when scenes were seen, relative to the agent now.
 
     Convention: a scene's pose is re-expressed in the agent's current frame, x to its right and y ahead; the turn
     is from the agent's heading to the scene's, counter-clockwise. The agent's own view has (0, 0, 1, 0, 1).
@@ -110,7 +110,7 @@ class SMTSettings:
     """Map units that distances to scenes are divided by, above 0."""
 
     def validate(self) -> SMTSettings:
-        """Return self, or raise a ValueError that says which value is out of range."""
+        """Return self, or raise a ValueError that names the value out of range."""
         for name, value, least in (
             ("size", self.size, 1),
             ("heads", self.heads, 1),
@@ -124,11 +124,11 @@ class SMTMemory(nn.Module):
     """The latest scenes, each with the pose it was seen from, through an attention encoder and decoder.
 
     A scene is x_t = ReLU(FC([ReLU(features), ego-motion features])), kept with its pose. At every step each scene i
-    of the window becomes a token FC([x_i, where and when it was seen]), told from where the agent stands now;
+    of the window becomes a token FC([x_i, where and when it was seen]), relative to the agent's current pose;
     encoder: every token attends to all; decoder: the present one attends to what the encoder made of them; output
     ReLU(FC). Poses are data: no gradient goes to them. A step sees its own episode alone.
 
-    Choices: a window of 32 scenes in place of all; ego-motion, which tells what the last action did, in place
+    Choices: a window of 32 scenes in place of all; ego-motion, which shows what the last action did, in place
     of the action; 88 values and 4 heads, so that the whole has about as many parameters as the recurrent
     baseline (185 k).
 
@@ -281,6 +281,6 @@ class SMTMemory(nn.Module):
 
 
 def _kept(line: Tensor, count: Tensor) -> Tensor:
-    """What is kept (N, W - 1, ...), the oldest first, with zeros where nothing is, whatever stood there."""
+    """What is kept (N, W - 1, ...), the oldest first, with zeros in empty places."""
     age = torch.arange(line.shape[1] - 1, -1, -1, device=line.device)
     return line.masked_fill((age >= count[:, None])[..., None], 0.0)

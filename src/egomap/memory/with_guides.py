@@ -1,6 +1,6 @@
 """The two memories that have guides beside them, built from an agent's settings.
 
-What comes in: settings, and what the memory must fit. What goes out: a `GuidedMemory` around another one.
+Input: settings, and what the memory must fit. Output: a `GuidedMemory` around another one.
 """
 
 from __future__ import annotations

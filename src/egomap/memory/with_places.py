@@ -1,6 +1,6 @@
 """The two memories that have place planes beside them, built from an agent's settings.
 
-What comes in: settings, and what the memory must fit. What goes out: a `PlacesMemory` around another one.
+Input: settings, and what the memory must fit. Output: a `PlacesMemory` around another one.
 """
 
 from __future__ import annotations
