@@ -1,7 +1,7 @@
 """An agent: perception, a memory and two heads, for one step or a whole rollout.
 
-What comes in: observations as the environments give them (rgb, depth, pose, ego_motion), the memory's opaque
-state, and where episodes start. What goes out: actions with their log-probability and value (`step`), or
+Input: observations as the environments give them (rgb, depth, pose, ego_motion), the memory's opaque
+state, and where episodes start. Output: actions with their log-probability and value (`step`), or
 logits and values of a sequence (`unroll`, also `forward`, which wrappers of torch call). Paper: figure
 of the architectures, appendix. Wiring only: the mathematics is in `perception`, `egomap.memory` and `heads`.
 """
@@ -39,7 +39,7 @@ from egomap.memory.registry import build_memory
 
 Observation = Mapping[str, Tensor]
 """rgb (..., 3, H, W) uint8, depth (..., H, W) map units, pose (..., 3), ego_motion (..., 3), and reward (...), what
-the decision before brought, if it is to be told; and what the memory noted of it, if it has been noted before;
+the previous decision brought, if the memory uses it; and the memory's notes of it, if they were made before;
 others are ignored."""
 
 ITSELF = "itself"
@@ -79,11 +79,11 @@ class AgentOutput(NamedTuple):
     num_actions: int | None = None
     """Actions proper, if the logits may be of more (`egomap.agents.heads`)."""
     auxiliary: Tensor | None = None
-    """(T, N, size): what the auxiliary head says of it; None without one."""
+    """(T, N, size): output of the auxiliary head; None without one."""
 
     @property
     def policy(self) -> Tensor:
-        """(T, N, actions) logits of the actions proper, whoever was followed."""
+        """(T, N, actions) logits of the actions, marginal over selections."""
         return self.logits if self.num_actions is None else of_actions(self.logits, self.num_actions)
 
 
@@ -114,7 +114,7 @@ class Agent(nn.Module):
         votes = getattr(memory, "votes", ())
         if votes and num_actions != NUM_ACTIONS:
             raise ValueError(
-                f"guides speak of the {NUM_ACTIONS} actions of the mazes, and this world has {num_actions}; "
+                f"guides propose the {NUM_ACTIONS} actions of the mazes, and this world has {num_actions}; "
                 "choose an agent without guides."
             )
         self.heads = Heads(memory.output_size, num_actions, value_gain=value_gain, votes=votes)
@@ -122,7 +122,7 @@ class Agent(nn.Module):
         self.auxiliary = nn.Linear(self.heads.own_size, auxiliary_size) if auxiliary_size else None
 
     def on(self, compute: Compute) -> Agent:
-        """This agent, computing as `compute` says from now on; what it is given may lie anywhere."""
+        """This agent, computing as `compute` says from now on; its inputs may be on any device."""
         self.compute = compute
         return self.to(compute.device)
 
@@ -199,20 +199,20 @@ class Agent(nn.Module):
 
     @property
     def followed(self) -> tuple[str, ...]:
-        """Whom the policy can follow: itself, then the guides by name; empty without guides."""
+        """What the policy can select: itself, then the guides by name; empty without guides."""
         names = tuple(getattr(self.memory, "guide_names", ()))
         return (ITSELF, *names) if names else ()
 
     def whom(self, step: AgentStep) -> Tensor:
-        """Probabilities (N, followed) of whom to follow, float64; a column of ones without guides."""
+        """Probabilities (N, followed) of the selection, float64; a column of ones without guides."""
         return of_guides(step.logits.cpu().double(), self.heads.num_actions).exp()
 
     def choice_of(self, step: AgentStep, action: Tensor) -> Tensor:
-        """What `step` most probably chose (N,), if these actions (N,) were taken, whoever chose them."""
+        """The most probable choices (N,) of `step`, given the actions (N,) that were taken."""
         return choice_of(step.logits, self.compute.put(action), self.heads.num_actions)
 
     def commit(self, state: MemoryState, choice: Tensor) -> MemoryState:
-        """The state after `step`, once it is settled what was chosen (N,); whoever draws the actions says so."""
+        """The state after `step`, given what was chosen (N,); to be called by the code that draws the actions."""
         commit = getattr(self.memory, "commit", None)
         return state if commit is None else commit(state, self.compute.put(choice))
 
@@ -246,7 +246,7 @@ class Agent(nn.Module):
         return {"perception": "perception", **rates(self.memory)}
 
     def figures(self, trace: MemoryTrace) -> dict[str, float]:
-        """What the memory tells of a traced step of its use; nothing if it names no figures."""
+        """The memory's figures of a traced step; none if it defines none."""
         return figures(self.memory, trace)
 
     def following(self, step: AgentStep, choices: Tensor) -> dict[str, float]:
@@ -280,7 +280,7 @@ class Agent(nn.Module):
         features = self.perception(rgb, depth)
         dtype = (
             self.perception.conv1.weight.dtype
-        )  # not the features', which under autocast cannot tell places apart
+        )  # not the features' dtype: under autocast it cannot distinguish places
         reward = observation.get("reward")
         told = None if reward is None else put(reward).to(dtype)
         names = getattr(self.memory, "note_names", ())

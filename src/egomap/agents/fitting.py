@@ -1,6 +1,6 @@
 """An agent that fits a world: its pictures, its arena, its actions.
 
-What comes in: the settings of an agent, and what the world's `WorldSpec` says. What goes out: a new agent. The agent
+Input: the settings of an agent, and what the world's `WorldSpec` says. Output: a new agent. The agent
 of a run is always made here, so that it is the same in training, evaluation and inspection.
 """
 
@@ -16,11 +16,11 @@ from egomap.worlds.api import WorldSpec
 def agent_for(config: AgentConfig, spec: WorldSpec, *, auxiliary_size: int = 0) -> Agent:
     """A new agent for a world, initialised from torch's global generator.
 
-    Where the world tells which depth stands for an unknown one and how its pictures are standardised, this counts;
+    Where the world declares its unknown depth and the standardisation of its pictures, these are used;
     otherwise the settings, which are for our Doom mazes. `auxiliary_size` is that of an auxiliary head, 0 for none.
 
     Raises:
-        ValueError: The agent follows guides, and these actions are not those that they speak of.
+        ValueError: The agent has guides, and these actions are not those that they propose.
     """
     if spec.unknown_depth is not None:
         config = replace(config, unknown_depth=spec.unknown_depth)
@@ -33,7 +33,7 @@ def agent_for(config: AgentConfig, spec: WorldSpec, *, auxiliary_size: int = 0) 
     )
     require(
         not agent.heads.votes or spec.actions == ACTIONS,
-        f"guides speak of the actions of the mazes ({', '.join(ACTIONS)}), and {spec.name} has "
+        f"guides propose the actions of the mazes ({', '.join(ACTIONS)}), and {spec.name} has "
         f"{', '.join(spec.actions)}; choose an agent without guides.",
     )
     if spec.statistics is not None and config.standardise:

@@ -1,12 +1,12 @@
 """Policy and value heads, and the few formulas of a categorical policy.
 
-What comes in: the memory's output (..., size). What goes out: logits (..., actions) and value (...). Paper:
+Input: the memory's output (..., size). Output: logits (..., actions) and value (...). Paper:
 appendix "Architectures", f_pi and f_v: one linear layer each. Initialised orthogonally, the policy's with gain
 0.01, so that a new agent acts almost uniformly. No distribution objects: they cost more than the network here.
 
-A memory may have votes: distributions over the actions, of guides that know a way (not in the paper). The policy then
-first chooses whom to follow, itself or one of them, and then an action: an entry of a table of choices times actions.
-Logits are of that whole table, flat, and an action drawn from them is its entry; `taken` tells the action proper.
+A memory may have votes: distributions over the actions, proposed by guides (not in the paper). The policy then first
+selects a guide, or itself, and then an action: an entry of a table of selections times actions. Logits are of that
+whole table, flat, and a choice drawn from them is one of its entries; `taken` gives the action itself.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 QUICK = 5.0
-"""What the logits of whom to follow are multiplied by: Adam moves no weight by more than its rate in a step, and this
-choice hangs on a few inputs, where the actions hang on hundreds."""
+"""Factor of the selection's logits: Adam moves no weight by more than its rate in a step, and the selection depends
+on a few inputs, where the actions depend on hundreds."""
 STAY = 3.0
-"""Added to the logit of who is followed already: about ten decisions, unless the policy wants otherwise. One decision
-alone matters too little for its worth to be told from noise."""
+"""Added to the logit of the current selection, which is then kept for about ten decisions by default. The effect of a
+single decision is too small to be distinguished from noise."""
 NEVER = -1e4
-"""Stands for the log-probability of what cannot be chosen: finite, so that its entropy is 0 and not NaN."""
+"""Used as the log-probability of what cannot be chosen: finite, so that its entropy is 0 and not NaN."""
 
 
 class Heads(nn.Module):
@@ -34,9 +34,9 @@ class Heads(nn.Module):
         input_size: Of the memory's output, votes and all.
         num_actions: Discrete actions.
         value_gain: Gain of the value head's initialisation.
-        votes: For each of K guides the logit with which a new policy follows it, where it follows itself with 0. The
-            input then ends with their votes, K * num_actions, who is followed already (-1: nobody), and a value that
-            is not for the heads.
+        votes: For each of K guides the initial logit of selecting it; that of the policy itself is 0. The input then
+            ends with their votes, K * num_actions, the current selection (-1: none), and a value that is not for the
+            heads.
     """
 
     def __init__(
@@ -48,7 +48,8 @@ class Heads(nn.Module):
         self.num_actions, self.votes = num_actions, len(votes)
         input_size -= self.votes * num_actions + 2 * (self.votes > 0)
         self.own_size = input_size
-        """Of the input, what layers may read; votes, and what a term of the loss needs, come after it."""
+        """Size of the part of the input that layers may read; votes, and a value for a term of the loss, follow
+        it."""
         self.policy = nn.Linear(input_size, num_actions)
         self.follow = nn.Linear(input_size, 1 + self.votes) if votes else None
         self.value = nn.Linear(input_size, 1)
@@ -72,20 +73,20 @@ class Heads(nn.Module):
 
 
 def joint(follow: Tensor, own: Tensor, votes: Tensor, running: Tensor) -> Tensor:
-    """Log-probabilities of the table of whom to follow and what to do.
+    """Log-probabilities of the table of selections times actions.
 
     Args:
-        follow: (..., 1 + K) logits of whom to follow: oneself, or one of K guides.
-        own: (..., actions) logits of one's own actions.
-        votes: (..., K, actions) distributions over the actions; all 0 of a guide that knows no way, which is not
-            followed then.
-        running: (...) int64 who is followed already, 0 for oneself, -1 for nobody.
+        follow: (..., 1 + K) logits of the selection: the policy itself, or one of K guides.
+        own: (..., actions) logits of the policy's own actions.
+        votes: (..., K, actions) distributions over the actions; all 0 for a guide without a path, which cannot be
+            selected.
+        running: (...) int64 the current selection, 0 for the policy itself, -1 for none.
 
     Returns:
         (..., (1 + K) * actions).
     """
     kept = F.one_hot(running.clamp(min=0), follow.shape[-1]) * (running >= 0)[..., None]
-    leads = F.pad(votes.sum(-1) > 0, (1, 0), value=True)  # oneself can always be followed
+    leads = F.pad(votes.sum(-1) > 0, (1, 0), value=True)  # the policy itself can always be selected
     whom = torch.where(leads, follow + STAY * kept, NEVER).log_softmax(-1)
     voted = votes.clamp(min=torch.finfo(votes.dtype).tiny).log().clamp(min=NEVER)
     voted = torch.where(votes > 0, voted, NEVER)
@@ -94,7 +95,7 @@ def joint(follow: Tensor, own: Tensor, votes: Tensor, running: Tensor) -> Tensor
 
 
 def taken(choice: Tensor, num_actions: int) -> Tensor:
-    """The action proper of an entry of the table."""
+    """The action of an entry of the table."""
     return choice % num_actions
 
 
@@ -106,23 +107,23 @@ def choice_of(logits: Tensor, action: Tensor, num_actions: int) -> Tensor:
 
 
 def of_actions(logits: Tensor, num_actions: int) -> Tensor:
-    """Logits (..., actions) of the actions proper, whoever was followed: (..., n * actions) -> (..., actions)."""
+    """Marginal logits of the actions, over selections: (..., n * actions) -> (..., actions)."""
     if logits.shape[-1] == num_actions:
         return logits
     return logits.unflatten(-1, (-1, num_actions)).logsumexp(-2)
 
 
 def of_guides(logits: Tensor, num_actions: int) -> Tensor:
-    """Log-probabilities (..., n) of whom to follow, whatever is done then: (..., n * actions) -> (..., n)."""
+    """Marginal log-probabilities of the selections, over actions: (..., n * actions) -> (..., n)."""
     return logits.log_softmax(-1).unflatten(-1, (-1, num_actions)).logsumexp(-1)
 
 
 def entropy(logits: Tensor, num_actions: int | None = None) -> Tensor:
     """Entropy of the policy in nats: logits (..., actions) -> (...).
 
-    Of a table of choices, given `num_actions`: the entropy of whom to follow plus that of one's own actions, whole.
-    The table's own entropy counts one's actions only as often as they are chosen, so that following a guide would
-    cost entropy, and a bonus for entropy would speak against all guides.
+    Of a table of choices, given `num_actions`: the entropy of the selection plus the whole entropy of the policy's
+    own actions. The table's own entropy weighs the latter by the probability of selecting the policy itself, so that
+    an entropy bonus would penalise every guide.
     """
     if num_actions is None or logits.shape[-1] == num_actions:
         log_probs = logits.log_softmax(-1)

@@ -1,6 +1,6 @@
 """Perception f_p: three convolutions from an RGBD view to a small map of features.
 
-What comes in: rgb (..., 3, H, W) uint8, depth (..., H, W) in map units, non-finite where unknown. What goes
+Input: rgb (..., 3, H, W) uint8, depth (..., H, W) in map units, non-finite where unknown. What goes
 out: features s_t (..., 16, 4, 10) *before* the last ReLU (EgoMap maps those; every memory applies the ReLU
 itself before its flat layer). Paper: appendix "Architectures": kernels 8, 4, 3, strides 4, 2, 1, no padding.
 
@@ -104,7 +104,7 @@ class Perception(nn.Module):
         channels: Filters of the three layers (paper: 16, 32, 16).
         standardise: Standardise each channel with `STANDARD_SCALING`; False is the paper's raw input. On raw
             input the features of these dark mazes are at first 99 % one common vector.
-        unknown_depth: Map units that stand for an unknown depth.
+        unknown_depth: Map units used for an unknown depth.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Planner, the agent that knows the layout: it walks the shortest ways with the five actions, fast and safely.
 
-What comes in: a layout at the start of an episode, then the pose, decision by decision. What goes out: an action.
+Input: a layout at the start of an episode, then the pose, decision by decision. Output: an action.
 A simple controller aims at a point a little ahead on the way, turns on the spot where it must, and does not push
 itself towards an item that it must not touch. Before each decision that controller, after each possible first
 action and with several habits, is played to the goal in a model of the player's body (thrust, friction, walls
@@ -206,7 +206,7 @@ class Route:
         self._leg = leg
         try:
             self._set_course(body)
-        except ValueError:  # somebody stands where no way begins
+        except ValueError:  # the player is at a place from which no path starts
             return None
         for decision in range(MOST_DECISIONS):
             self._segment = advance(body.x, body.y, self._course, self._segment)

@@ -1,6 +1,6 @@
 """One RGBD image out of a colour and a depth image, in the memory layout that convolutions like best.
 
-What comes in: rgb (B, 3, H, W) uint8 and depth (B, H, W) in map units. What goes out: float (B, 4, H, W),
+Input: rgb (B, 3, H, W) uint8 and depth (B, H, W) in map units. Output: float (B, 4, H, W),
 channels last, unscaled (0 to 255, map units), unknown depth replaced by a number. Paper: section 3, I_t.
 On a CPU with numba one compiled pass does it (about four times as fast as torch), bfloat16 included; it is
 single-threaded on purpose: it works on pieces that fit the cache, and another thread pool would fight torch's.
@@ -78,7 +78,7 @@ def assemble_rgbd(rgb: Tensor, depth: Tensor, unknown_depth: float, out: Tensor)
     Args:
         rgb: (B, 3, H, W) uint8, any strides; channels last is the quick way.
         depth: (B, H, W) forward distance in map units, non-finite where unknown.
-        unknown_depth: What stands for an unknown depth, map units.
+        unknown_depth: Value used for an unknown depth, map units.
         out: (B, 4, H, W) floating point, channels last; overwritten.
 
     Returns:

@@ -1,6 +1,6 @@
 """Agents without a network: Random, the floor, and Planner, the measured optimum; and what a runner asks of both.
 
-What comes in: at the start of an episode its layout and seed, then the pose. What goes out: an action. Any number
+Input: at the start of an episode its layout and seed, then the pose. Output: an action. Any number
 of environments, each known by its index. Numpy alone.
 """
 

@@ -1,6 +1,6 @@
 """Explorer, the agent that knows only what it has seen: nearest frontier first, then the shortest known way.
 
-What comes in: observations and rewards, never a layout. What goes out: an action. It knows the rules of the task
+Input: observations and rewards, never a layout. Output: an action. It knows the rules of the task
 (what the goals look like and in which order they count) and remembers free space, walls and goals from depth, colours
 and pose. What it scores is the honest optimum under partial sight, where the Planner's, which knows the maze, is not.
 """
@@ -28,7 +28,7 @@ BERTH = 5.0
 PATIENCE = 4
 """Decisions within TOUCH of a goal after which it is not there; the reward comes a decision after the touch."""
 WAY = 128.0
-"""Map units along the chosen way to the point that tells its direction: a cell of our mazes."""
+"""Map units along the chosen way to the point that defines its direction: a cell of our mazes."""
 
 
 class Intent(NamedTuple):

@@ -1,6 +1,6 @@
 """Which goals are in view, and where: by colour and depth, pixel by pixel.
 
-What comes in: an RGBD view and the pose. What goes out: a list of things, each with its place and what it probably
+Input: an RGBD view and the pose. Output: a list of things, each with its place and what it probably
 is, from all the views so far. The table of colours was counted over views of each goal and of empty mazes
 (`tools/count_colours.py`); a colour that is much more common on a goal than in a maze is evidence for a thing there.
 
@@ -18,7 +18,7 @@ import numpy as np
 from egomap.ways.jit import compiled
 
 LEVELS = 16
-"""Levels per colour channel that are told apart."""
+"""Levels per colour channel that are distinguished."""
 EVIDENCE = 5.0
 """Log of how much likelier a colour must be on a goal than in a maze to count."""
 APART = 64.0
@@ -27,7 +27,7 @@ MOST_THINGS = 16
 ENOUGH_PIXELS = 2
 """So many pixels in one view make a thing; fewer are noise."""
 TELLING = 80.0
-"""Square map units of a goal, at the least, whose colours tell it: a thing that is near must show more pixels."""
+"""Smallest area of a goal, in square map units, by which it is recognised: a nearer thing must show more pixels."""
 SURE = 6.0
 """A thing counts from so many pixels on, all views together: those of a wall or a floor are few."""
 DOUBT = 0.1
@@ -54,7 +54,7 @@ def colour_counts() -> np.ndarray:
 
 @functools.cache
 def evidence(looks: tuple[str, ...]) -> np.ndarray:
-    """(4096, K) log-probability of each colour for each of K looks; NaN where a colour says nothing."""
+    """(4096, K) log-probability of each colour for each of K looks; NaN where a colour carries no information."""
     counts = colour_counts()
     rows = counts[[LOOKS.index(name) for name in looks]] + FAINT / LEVELS**3
     maze = counts[-1] + FAINT
@@ -208,7 +208,7 @@ class Things:
         return x, y
 
     def dismiss(self, look: int) -> None:
-        """This look is not where `where` says; what was taken for it must be seen anew."""
+        """This look is not at `where`; it must be observed anew."""
         best = self._best(look)
         if best is not None:
             self._weight[best], self._belief[best] = DOUBT, 0.0

@@ -1,6 +1,6 @@
 """The walker: it knows the ways that its depth images have shown and walks them with the five actions.
 
-What comes in: depth and pose, decision by decision, and a place to go to. What goes out: an action. It remembers what
+Input: depth and pose, decision by decision, and a place to go to. Output: an action. It remembers what
 is free and what is blocked, plans over that alone, and steers by the planner's controller. Where to go is for others
 to say: the Explorer's frontier, or an agent that chooses places on its map.
 
@@ -36,7 +36,7 @@ from egomap.ways.grid import (
 HABIT = Habit(lookahead=1e9, turn_first=math.radians(50), straight=math.radians(4))
 TEACHING = HABIT._replace(straight=math.radians(12))
 """For imitation: it goes straight on unless the direction is clearly off. Within a few degrees left or right is a
-matter of rounding, which nobody can learn."""
+matter of rounding, which cannot be learned."""
 REACH = 2
 """Cells around a place to go to that count as free: a goal may be a thing that blocks the way."""
 
@@ -78,7 +78,7 @@ class Walker:
         """Take in a view: depth (H, W) and the pose that it was taken from."""
         self.body, _ = observed(self._expected, *pose, self._frame_skip)
         look(self.grid.score, self.grid.origin, *pose, depth[self._horizon], self.tangents, SIGHT)
-        # Where the body stands is free, whatever the walls beside it look like.
+        # The body's own cell is free, whatever was seen of walls beside it.
         row, column = self.grid.cell(pose[0], pose[1])
         self.grid.score[row, column] = -6
 
@@ -109,7 +109,7 @@ class Walker:
         return self._turning
 
     def decisions_to(self, ways: Ways, cells: np.ndarray, turning: int) -> np.ndarray:
-        """About how many decisions it takes to each of these cells: the way, and the turn that it begins with.
+        """Approximate number of decisions to each of these cells: the path, and the turn at its start.
 
         `turning` is the turn that has begun already.
         """
@@ -146,7 +146,7 @@ class Walker:
         return control(body, course, 0, self._habit, self._frame_skip)
 
     def took(self, action: int) -> int:
-        """Be told of the action that is taken from here; returns it."""
+        """Record the action that is taken from here; returns it."""
         self._turning = TURN_OF[action]
         self._expected, _ = move(self.body, action, OPEN, self._frame_skip)
         return action
