@@ -1,7 +1,7 @@
-"""An auxiliary task: what a linear head on the memory's output learns to tell, from targets in the rollout.
+"""An auxiliary task: a linear head on the memory's output predicts targets that are computed from the rollout.
 
-What comes in: filled rollouts, one after the other. What goes out: `rollout.auxiliary`, a target for each decision,
-and the loss of what the head says. The target must follow from what the agent was given; nothing of the layout. To
+Input: filled rollouts, one after the other. Output: `rollout.auxiliary`, a target for each decision,
+and the loss of the head's prediction. The target must follow from what the agent observes, not from the layout. To
 add one: a class with `size`, `targets` and `loss`, and a row in `AUXILIARIES`, or its address in the settings.
 
 Targets may remember the running episodes from one rollout to the next, as an episode's start does; a resumed run
@@ -26,7 +26,7 @@ UNIT = 600.0
 
 
 class Auxiliary(Protocol):
-    """What is to be told, made anew for each rank and each stage of a curriculum."""
+    """What is to be predicted, constructed anew for each rank and each stage of a curriculum."""
 
     size: int
     """Values that the head gives."""
@@ -76,7 +76,7 @@ class Home:
 
 
 class Paid:
-    """Where the episode is paid next, if that comes within the rollout (`egomap.rl.hindsight`).
+    """Place of the episode's next reward, if that comes within the rollout (`egomap.rl.hindsight`).
 
     Convention: (right, ahead) in the agent's frame, in units of `UNIT` map units.
     """

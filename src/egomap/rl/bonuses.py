@@ -1,6 +1,6 @@
-"""Intrinsic rewards: what a learner is paid for beside the task, to make it explore.
+"""Intrinsic rewards: bonuses beside the task's rewards, for exploration.
 
-What comes in: a filled rollout and how much of the budget is spent. What goes out: `rollout.bonus`, which the update
+Input: a filled rollout and how much of the budget is spent. Output: `rollout.bonus`, which the update
 adds to the task's rewards, and figures for the log. The task's rewards, and the returns that are reported, stay as
 they are. To add a bonus: a class with `measure`, and a row in `BONUSES`; or its address in `LearnerSettings.bonuses`.
 """
@@ -20,7 +20,7 @@ from egomap.util.named import import_named
 
 
 class Measure(Protocol):
-    """What a bonus is paid for; it may remember the running episodes from one rollout to the next."""
+    """A quantity that is rewarded; it may keep state of the running episodes from one rollout to the next."""
 
     def measure(self, rollout: Rollout) -> np.ndarray:
         """(T, N): how much of it each decision brought, before it is weighted."""
@@ -38,10 +38,10 @@ def newly_visited(
     Args:
         cells: (T + 1, N, 2) whole numbers, the cell of each observation.
         episode_start: (T + 1, N) bool.
-        visited: For each environment the cells of the episode that its first row goes on with.
+        visited: For each environment the cells of the episode that its first row continues.
 
     Returns:
-        (T, N) bool, and the visited cells of the episodes that go on after the last row.
+        (T, N) bool, and the visited cells of the episodes that continue after the last row.
     """
     found = np.zeros((len(cells) - 1, cells.shape[1]), bool)
     after = []
@@ -60,7 +60,7 @@ def newly_visited(
 
 
 class Coverage:
-    """Newly visited places: square cells of a given side, by the pose, whatever the size of the maze.
+    """Newly visited places: square cells of a given side, by the pose; independent of the size of the maze.
 
     Args:
         side: Of a cell, in map units.

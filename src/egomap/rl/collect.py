@@ -1,6 +1,6 @@
 """Collect rollouts: the agent decides, the simulators step, rows are filled in place.
 
-What comes in: a vector environment with SAME_STEP autoreset, an agent, and a teacher if there is one. What goes out:
+Input: a vector environment with SAME_STEP autoreset, an agent, and a teacher if there is one. Output:
 a filled `Rollout` and the episodes that ended in it. While engines run, torch has one thread: its pool would fight
 them for the cores.
 """
@@ -32,7 +32,7 @@ class EndedEpisode(NamedTuple):
     """None where the simulator does not say."""
     decisions: int
     helped: bool = False
-    """Whether a teacher chose some of its actions: then it says little of the agent."""
+    """Whether a teacher chose some of its actions: then it does not measure the agent."""
 
 
 class Collector:
@@ -129,9 +129,9 @@ class Collector:
         self._require_numbers(0 if self._fresh else self.rollout.steps, self._state)
 
     def figures(self, most: int = 16) -> dict[str, float]:
-        """What the memory tells of its use, from the step that comes next, looked at in `most` environments.
+        """The memory's figures, from the step that comes next, in up to `most` environments.
 
-        With guides, also whom the agent followed in the decisions of the last rollout.
+        With guides, also the shares of the selections in the last rollout.
         """
         t, trace = 0 if self._fresh else self.rollout.steps, MemoryTrace()
         row = {name: tensor[:most] for name, tensor in self.rollout.rows[t].items()}
@@ -167,8 +167,8 @@ class Collector:
             step = self.agent.step(rollout.rows[t], state, rollout.episode_start[t], deterministic=True)
         if not bool(torch.isfinite(step.logits).all() and torch.isfinite(step.value).all()):
             raise Diverged(
-                "the agent's policy or value is not finite: training cannot go on from here. Try a lower "
-                "learning rate."
+                "the agent's policy or value is not finite: training cannot continue. Try a lower learning "
+                "rate."
             )
 
 

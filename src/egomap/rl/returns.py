@@ -1,6 +1,6 @@
 """Returns and advantages of a rollout, as pure functions over (T, N) tensors.
 
-What comes in: rewards, values and how episodes ended. What goes out: targets for the value and advantages for the
+Input: rewards, values and how episodes ended. Output: targets for the value and advantages for the
 policy. Paper: A2C with discounted returns of 128 steps; generalised advantages (Schulman et al. 2016) for PPO.
 
 Time convention: row t holds the reward of the action taken at observation t. `terminated[t]`: that action ended the

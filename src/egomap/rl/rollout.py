@@ -1,6 +1,6 @@
 """A rollout: T decisions of N environments in arrays that engines write into and torch reads, without a copy.
 
-What comes in: observations row by row, written by the vector environment itself where it can. What goes out: a batch
+Input: observations row by row, written by the vector environment itself where it can. Output: a batch
 for `Agent.unroll`, whole or for some of the environments.
 
 Time convention: T + 1 rows of observations; row T is what follows the last decision and becomes row 0 of the next
@@ -38,7 +38,7 @@ class Batch(NamedTuple):
     label: Tensor | None = None
     """(T, B) int64: what the teacher would do; None without imitation."""
     auxiliary: Tensor | None = None
-    """(T, B, size): what the auxiliary head is to tell, NaN where there is nothing; None without one."""
+    """(T, B, size): targets of the auxiliary head, NaN where there is none; None without one."""
 
     def on(self, compute: Compute) -> Batch:
         """The same rows where the network is."""
@@ -97,7 +97,7 @@ class Rollout:
         self.taught = False
         """Whether a teacher took part in these rows; `driven` counts only then."""
         self.labelled = False
-        """Whether it has told in every row what it would do; `label` counts only then."""
+        """Whether every row has a label; `label` is used only then."""
         self.label = torch.zeros(steps, num_envs, dtype=torch.int64)
         self.driven = torch.zeros(steps, num_envs, dtype=torch.bool)
         self.advantage = torch.zeros(steps, num_envs)

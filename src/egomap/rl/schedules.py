@@ -1,6 +1,6 @@
 """How a weight changes while the budget is spent.
 
-What comes in: a setting, and which share of the budget is spent. What goes out: what the setting is worth then.
+Input: a setting, and which share of the budget is spent. Output: what the setting is worth then.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A teacher beside the learner: what it would do where the learner is, and where it does it itself.
+"""A teacher beside the learner: its actions as labels in the learner's states, and where it acts itself.
 
-What comes in: the observations and rewards of the learner's own environments, and how much of the budget is spent.
-What goes out: actions, as labels of the imitation term and, in the first few environments, to be taken. Who teaches
-is not known here: `egomap.training.teachers` has a row for each.
+Input: the observations and rewards of the learner's own environments, and how much of the budget is spent.
+Output: actions, as labels of the imitation term and, in the first few environments, to be taken. Teachers
+are rows of `egomap.training.teachers`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Teacher(Protocol):
         ...
 
     def hear(self, actions: np.ndarray, rewards: np.ndarray) -> None:
-        """What was done and what it brought, (N,) each; called before the episodes that follow begin."""
+        """The actions and their rewards, (N,) each; called before the episodes that follow begin."""
         ...
 
     def act(self, observation: Mapping[str, np.ndarray], asked: np.ndarray) -> np.ndarray:
@@ -37,7 +37,7 @@ class Teacher(Protocol):
 
         Args:
             observation: Arrays with a leading axis N.
-            asked: (N,) bool; what is said for the others is ignored.
+            asked: (N,) bool; actions for the others are ignored.
         """
         ...
 
@@ -46,12 +46,12 @@ class Lesson(NamedTuple):
     """How much of one rollout is taught."""
 
     weight: float = 0.0
-    """Of the imitation term; 0 with nobody driven or led: the teacher is not asked."""
+    """Of the imitation term; 0 with no environment driven or led: the teacher is not queried."""
     driven: int = 0
     """Environments, the first ones, in which the teacher's actions are taken."""
     led: int = 0
     """Environments, those after them, in which an episode that begins is led to its first goal: the teacher's actions
-    are taken until something is paid."""
+    are taken until a reward is received."""
 
     @property
     def taught(self) -> bool:
@@ -114,7 +114,7 @@ class Lessons:
         environment = np.arange(len(begins))
         driven = environment < lesson.driven
         led = ~driven & (environment < lesson.driven + lesson.led)
-        # Whoever is led is led until something is paid; only an episode's beginning makes one led.
+        # An environment is led until a reward is received; leading starts only where an episode begins.
         self._leads = np.where(begins, led, self._leads) & lesson.taught
         self._drives = driven | self._leads
         self.helped = (self.helped & ~begins) | self._drives

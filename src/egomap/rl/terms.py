@@ -1,6 +1,6 @@
 """The loss: a sum of terms, one row of a table each, as pure functions.
 
-What comes in: the agent's output for a batch, the batch, the settings, and how much of the budget is spent. What goes
+Input: the agent's output for a batch, the batch, the settings, and how much of the budget is spent. What goes
 out: a loss, and figures for the log, as tensors without gradient. All means are over every row of the batch, so that
 the mean of a batch is the weighted mean of its parts.
 
@@ -32,7 +32,7 @@ Measure = Callable[[AgentOutput, Batch, LearnerSettings], tuple[Tensor, Figures]
 
 
 class Loss(NamedTuple):
-    """A loss and what is told of its terms."""
+    """A loss and the figures of its terms."""
 
     total: Tensor
     """Scalar with gradient."""
@@ -56,7 +56,7 @@ class Term(NamedTuple):
 
 
 def _own(rows: Tensor, batch: Batch) -> Tensor:
-    """The rows, with 0 where the action was not drawn from the policy and so says nothing of it."""
+    """The rows, with 0 where the action was not drawn from the policy."""
     return rows if batch.driven is None else rows.masked_fill(batch.driven, 0.0)
 
 
@@ -89,7 +89,7 @@ POLICIES: dict[str, Measure] = {"a2c": a2c_policy, "ppo": ppo_policy}
 
 
 def policy_term(output: AgentOutput, batch: Batch, settings: LearnerSettings) -> tuple[Tensor, Figures]:
-    """What the algorithm says; rows whose action the teacher chose count as 0."""
+    """The algorithm's policy term; rows whose action the teacher chose count as 0."""
     return POLICIES[settings.algorithm](output, batch, settings)
 
 
@@ -123,9 +123,9 @@ def auxiliary_term(output: AgentOutput, batch: Batch, settings: LearnerSettings)
 
 
 def hindsight_term(output: AgentOutput, batch: Batch, settings: LearnerSettings) -> tuple[Tensor, Figures]:
-    """-log of the pointer's attention near the place where the episode is paid next (`egomap.rl.hindsight`).
+    """-log of the pointer's attention near the place of the episode's next reward (`egomap.rl.hindsight`).
 
-    Rows in which nothing is paid later, or to whose place no way is known yet, count as 0; `hindsight_told` is the
+    Rows without a later reward, or without a known path to its place, count as 0; `hindsight_told` is the
     share of the others.
     """
     share = output.output[..., -1]
@@ -137,7 +137,7 @@ def for_the_log(figures: dict[str, float]) -> dict[str, float]:
     """Means over batches as they are logged.
 
     Those of hindsight become `pointing_share`, the geometric mean of the pointer's attention near the place, over the
-    rows that were told one; left out where none was.
+    rows that have one; left out where none has.
     """
     figures = dict(figures)
     loss, told = figures.pop("hindsight_loss", 0.0), figures.pop("hindsight_told", 0.0)
@@ -192,7 +192,7 @@ def loss_of(output: AgentOutput, batch: Batch, settings: LearnerSettings, spent:
     """The sum of the terms that the batch allows.
 
     Args:
-        output: What the agent says of the batch's rows.
+        output: The agent's output for the batch's rows.
         batch: The rows.
         settings: The algorithm and its weights.
         spent: Share of the budget that is spent.

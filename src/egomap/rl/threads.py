@@ -1,6 +1,6 @@
 """Several threads that compute a gradient together.
 
-What comes in: a loss of some environments, which ones, the parameters. What goes out: the mean loss, and the
+Input: a loss of some environments, which ones, the parameters. Output: the mean loss, and the
 parameters' gradients. Torch's own threads divide one operation after the other and wait for each other after each;
 with batches of this size two of them get hardly more done than one. Here each thread goes through the whole of its
 share of the environments alone, and they meet once, to add up. The sum is the same but for rounding, and it is the

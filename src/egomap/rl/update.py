@@ -1,6 +1,6 @@
 """One update of the weights from a rollout: A2C (one pass) or PPO (several passes over parts of it).
 
-What comes in: a filled rollout, an agent, an optimiser, settings. What goes out: changed weights and figures. The
+Input: a filled rollout, an agent, an optimiser, settings. Output: changed weights and figures. The
 agent's `unroll` sees whole sequences from the memory state that the rollout began with; what a state is made of
 does not matter here.
 """
@@ -116,7 +116,7 @@ def update(
         scale: Of the advantages of the rollouts so far, if they are normalised; it takes this one in.
         average: Makes the gradients those of all ranks, before they are scaled.
         mean_over_ranks: Makes a number the mean over all ranks.
-        groups: Parameters whose gradient's norm is told as gradient_NAME, before it is scaled down.
+        groups: Parameters whose gradient norm is logged as gradient_NAME, before clipping.
         compute: Where the agent is; by default on the CPU.
 
     Raises:
@@ -147,7 +147,7 @@ def update(
             if not bool(torch.isfinite(loss.total)) or not bool(torch.isfinite(norm)):
                 raise Diverged(
                     f"the loss is {loss.total.item():.4g} and its gradient's norm {norm.item():.4g}: training cannot "
-                    "go on from here. Try a lower learning rate."
+                    "continue. Try a lower learning rate."
                 )
             optimizer.step()
             losses.append(loss)
