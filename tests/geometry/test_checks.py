@@ -66,5 +66,5 @@ def test_features_whose_sum_alone_is_no_number():
     for value in (math.nan, math.inf, -math.inf):
         features = torch.zeros(2, 3, 16, 4, 10)
         features[1, 2, 0, 0, 0] = value
-        with pytest.raises(ValueError, match="features of 1 of 6 views are no number any more"):
+        with pytest.raises(ValueError, match="features of 1 of 6 views are NaN or infinite"):
             check_features(features)

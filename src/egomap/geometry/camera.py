@@ -1,9 +1,9 @@
 """From feature-map positions to points on the ground, seen from the agent.
 
-What comes in: a depth image and the shape of the convolutions that made the features. What goes out: for each
-feature the point (x right, y forward) that it stands for, and whether its depth is known. Paper: section 3,
+Input: a depth image and the shape of the convolutions that made the features. Output: for each
+feature its point (x right, y forward), and whether its depth is known. Paper: section 3,
 "Inverse projective mapping". Heights are not used: the map is seen from above, so the row of a feature only
-tells where its depth is read. Nothing here knows where the agent is in the world (see `frames`).
+determines where its depth is read. Nothing here knows where the agent is in the world (see `frames`).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def sample_depth(depth: Tensor, rows: Tensor, columns: Tensor) -> tuple[Tensor, 
     """Depth at the centres of the receptive fields, and where it is known.
 
     Choice: a centre between pixels takes the smallest known depth of the (up to four) pixels that touch it.
-    An average over an edge would be the depth of nothing; the smallest is that of a real surface, the one in
+    An average over an edge would belong to no surface; the smallest is that of a real surface, the one in
     front.
 
     Convention: depth is the forward distance (along the camera's axis, not along the ray), in map units.

@@ -1,6 +1,6 @@
 """Argument checks of the geometry functions and the memories built on them.
 
-What comes in: tensors and numbers as a caller gave them. What goes out: nothing, or a ValueError that says
+Input: tensors and numbers as a caller gave them. Output: nothing, or a ValueError that says
 what was got, what was expected and what to do. Shapes are checked always (free); values only eagerly, for a
 check of values has to wait for the device and would cut a graph that `torch.compile` records.
 """
@@ -21,7 +21,7 @@ def require_shape(
     Args:
         name: What the message calls the tensor.
         tensor: The tensor to look at.
-        trailing: Sizes of the last axes; None stands for any size.
+        trailing: Sizes of the last axes; None means any size.
         leading: How many axes come before them; None allows any number.
 
     Raises:
@@ -50,9 +50,9 @@ def check_pose(pose: Tensor) -> None:
 def check_features(features: Tensor) -> None:
     """Raise a ValueError if features (..., C, Hf, Wf) are not all numbers.
 
-    Their sum tells at the speed of the memory, so that a step pays 2 microseconds; only if that is not finite, which
-    may be an overflow, are all of them looked at. Does nothing while compiling, nor on a GPU, which would be waited
-    for at every step: a training there notices at its loss.
+    Their sum is tested first, at the speed of memory (2 microseconds for each step); only if it is not finite, which
+    may be an overflow, each value is tested. Does nothing while compiling, nor on a GPU, which would have to be
+    synchronised at every step: a training there notices at its loss.
     """
     if torch.compiler.is_compiling() or features.device.type != "cpu":
         return
@@ -60,8 +60,8 @@ def check_features(features: Tensor) -> None:
         return
     views = (~torch.isfinite(features)).flatten(-3).any(-1)
     raise ValueError(
-        f"the features of {int(views.sum())} of {views.numel()} views are no number any more (NaN or infinite): what "
-        "makes them has diverged. Try a lower learning rate."
+        f"the features of {int(views.sum())} of {views.numel()} views are NaN or infinite: the network that "
+        "computes them has diverged. Try a lower learning rate."
     )
 
 

@@ -1,6 +1,6 @@
 """Frames of reference in the plane: the world, the agent, and the cells of a map.
 
-What comes in: points, poses (x, y, phi) and motions (dx, dy, dphi). What goes out: the same in another frame,
+Input: points, poses (x, y, phi) and motions (dx, dy, dphi). Output: the same in another frame,
 or the index of the map cell that holds a point. Paper: section 3, "Affine transform". Pure functions of any
 leading shape, whose axes broadcast; resampling of a whole map is in `warp`.
 

@@ -1,6 +1,6 @@
 """Writing: features into the cells where they were seen, and new cells into the old map.
 
-What comes in: feature vectors with the cell of each (from `camera` and `frames`). What goes out: the mean per cell
+Input: feature vectors with the cell of each (from `camera` and `frames`). Output: the mean per cell
 with an explicit mask of the cells that were seen, and the map after the blend. Paper: section 3, "Inverse
 projective mapping" and equation 6. Beside them stands what others do: the largest per cell, kept. Maps are rows of
 cells (B, cells, C): a cell's vector is contiguous, as every access here wants. The whole of a rollout at once is in
@@ -19,7 +19,7 @@ def splat_mean(features: Tensor, index: Tensor, inside: Tensor, num_cells: int) 
     """Mean of the features that fall into each cell (the paper's M-tilde).
 
     Convention: `index` as given by `frames.cells`; a feature whose `inside` is False (out of the map, or of
-    unknown depth) is dropped, whatever its index and value.
+    unknown depth) is dropped, regardless of its index and value.
 
     Args:
         features: (B, K, C) feature vectors.

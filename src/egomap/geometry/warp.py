@@ -1,6 +1,6 @@
 """Resampling a whole map into another frame, by one affine transform and bilinear interpolation.
 
-What comes in: map images and a pose or a motion. What goes out: the map as seen in the other frame. Paper:
+Input: map images and a pose or a motion. Output: the map as seen in the other frame. Paper:
 section 3, "Affine transform" and "Sampling from a global map". One warp per read loses nothing of the stored
 map; a warp per step of the stored map itself smears it (the paper's appendix), which is why `EgoMapMemory`
 keeps a world map.

@@ -1,6 +1,6 @@
 """The player's body: how it turns, walks, coasts and stops at walls, as measured in the engine.
 
-What comes in: a body, an action, what is in the way. What goes out: the body after some tics. The planner foresees
+Input: a body, an action, what is in the way. Output: the body after some tics. The planner foresees
 with it, and simulators other than Doom move their players by it.
 
 Convention: world map units, x east, y north, phi counter-clockwise from +x; velocities per tic.
@@ -25,7 +25,7 @@ SLOW_TURN = math.radians(1.7578125)
 SLOW_TURN_TICS = 5
 
 REACH = 35.0
-"""How near, along both axes, a goal counts as touched: a unit less than the engine asks for
+"""How near, along both axes, a goal counts as touched: a unit less than the engine requires
 (`egomap.scenarios.tasks.TOUCH_DISTANCE`), to be sure of it."""
 PLACE = 32
 """Side of the squares that walls are sorted by."""

@@ -1,6 +1,6 @@
-"""Occupancy from depth and pose: what is free, what is blocked, what nobody has looked at, and the ways between.
+"""Occupancy from depth and pose: what is free, blocked and unknown, and the paths between.
 
-What comes in: the depth along the horizon and the pose, decision by decision. What goes out: a grid of scores, the
+Input: the depth along the horizon and the pose, decision by decision. Output: a grid of scores, the
 cost of walking from the agent to every cell that it knows to be free, and the frontier, where the known free space
 ends. Knows no layout. Plain loops, compiled where numba is installed.
 
@@ -316,7 +316,7 @@ def decisions(
         off = math.atan2(north, east) - heading
         off -= math.tau * np.round(off / math.tau)
         turns = abs(off) / TURN_PER_DECISION
-        # A turn that has begun goes on: otherwise two ways of equal price are looked at in turns, for ever.
+        # A turn that has begun continues: otherwise the agent alternates for ever between two paths of equal cost.
         if off * turning < 0:
             turns += TURN_BACK
         price[k] = cost[cells[k]] / COST_PER_UNIT / UNITS_PER_DECISION + turns

@@ -1,6 +1,6 @@
 """Guides: where an agent could go by what it has seen, and the action that begins the way there.
 
-What comes in: the depth along the horizon, the pose and the last turn, step by step, of many environments. What
+Input: the depth along the horizon, the pose and the last turn, step by step, of many environments. What
 goes out, for each step: for each guide an action, the direction of its way and its length; and for each cell of a map
 in the agent's frame the action that begins the way to it. Whether to follow any of them is for others to decide.
 Plain loops over the Explorer's grid, compiled where numba is installed.
@@ -89,7 +89,7 @@ def set_out(
     pose: np.ndarray,
     told: np.ndarray,
 ) -> int:
-    """The action that begins the way to a cell; writes direction (right, forward) and length of the way to `told`.
+    """The first action of the path to a cell; writes direction (right, forward) and length of the path to `told`.
 
     Args:
         room: (side, side) from `walkable`.
@@ -212,7 +212,7 @@ def advise_once(
     last = side - 1
     row = min(max(math.floor((pose[1] - origin) / SIDE), 0), last)
     column = min(max(math.floor((pose[0] - origin) / SIDE), 0), last)
-    score[row, column] = -6  # where the body stands is free, whatever the walls beside it look like
+    score[row, column] = -6  # the body's own cell is free, whatever was seen of walls beside it
     room = walkable(score)
     home_row = min(max(math.floor((home[1] - origin) / SIDE), 0), last)
     home_column = min(max(math.floor((home[0] - origin) / SIDE), 0), last)

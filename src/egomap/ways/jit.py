@@ -1,6 +1,6 @@
 """Plain loops over grids, compiled where numba is installed (the extra `kernels`).
 
-What comes in: a function on numpy arrays and numbers. What goes out: the same function, compiled once and kept on the
+Input: a function on numpy arrays and numbers. Output: the same function, compiled once and kept on the
 disk, or the function itself where numba is missing: slower, with the same result.
 """
 
