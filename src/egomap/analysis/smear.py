@@ -1,7 +1,7 @@
 """Why the map is kept in the world's frame: what repeated resampling does to a map, as numbers and a figure.
 
-What comes in: nothing but the operators that the agents use; the map is synthetic, three channels shown as red,
-green and blue. What goes out: for the naive map (`map_frame="ego"`) and the world-frame one, after each of 180
+Input: nothing but the operators that the agents use; the map is synthetic, three channels shown as red,
+green and blue. Output: for the naive map (`map_frame="ego"`) and the world-frame one, after each of 180
 steps with closed eyes, how much of each landmark is left and where an attention query finds it. Paper: section 3,
 "Sampling from a global map", and the appendix "Affine transform", whose figure this is. No training, a few seconds.
 """

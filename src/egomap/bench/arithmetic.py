@@ -1,6 +1,6 @@
 """What this machine computes at best, and what an agent has to compute: the arithmetic part of the ceiling.
 
-What comes in: an agent. What goes out: its floating-point operations for each decision, and seconds for them at the
+Input: an agent. Output: its floating-point operations for each decision, and seconds for them at the
 speed that this machine's convolutions and matrix products reach alone, on all cores, in large batches. Everything
 else (the map's writes and reads, the recurrence, the optimiser, Python) is not in the ceiling.
 """

@@ -1,6 +1,6 @@
 """Speed and memory of the engines: the vector environment against engines stepped bare by threads.
 
-What comes in: how many engines, how long. What goes out: decisions a second, their ratios, megabytes. "Bare" is the
+Input: how many engines, how long. Output: decisions a second, their ratios, megabytes. "Bare" is the
 ceiling: plain ViZDoom objects with the same settings and mazes, shared out among as many threads as the vector
 environment has. Each thread calls `make_action` and `get_state`, and at an episode's end loads the next map as
 ViZDoom's users do. As in any vector environment all engines make one decision, then all the next, for the next

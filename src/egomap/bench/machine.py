@@ -1,6 +1,6 @@
 """What `egomap doctor` tells of a machine besides its engine: processor, optional programs, the speed to expect.
 
-What comes in: nothing. What goes out: checks like those of `egomap.envs.doctor`, one after the other, the measured
+Input: nothing. Output: checks like those of `egomap.envs.doctor`, one after the other, the measured
 one last. Torch and what needs it is imported by the checks themselves, so that a broken installation fails the checks
 that need it and the others still run.
 """

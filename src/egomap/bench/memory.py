@@ -1,6 +1,6 @@
 """Speed and memory of a training batch: each memory's unroll, forward and backward, against the others.
 
-What comes in: the size of a batch (paper: 128 steps of 16 environments). What goes out: seconds, ratios and
+Input: the size of a batch (paper: 128 steps of 16 environments). Output: seconds, ratios and
 megabytes by name. Synthetic observations, no engine: only the learner's arithmetic is measured. The variants
 take turns and a ratio is the median over the rounds of two neighbours, so that a machine that grows slower in
 the middle slows both sides of it. `AT_LEAST` and `AT_MOST` hold the bars.

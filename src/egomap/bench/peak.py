@@ -1,6 +1,6 @@
 """A process of its own that measures the peak memory of one unroll; started by `bench.memory.measure_peak`.
 
-What comes in: kind of agent, steps, environments and threads as arguments. What goes out: one line of JSON.
+Input: kind of agent, steps, environments and threads as arguments. Output: one line of JSON.
 A fresh process, for a peak is never forgotten: after another batch there would be nothing left to see.
 """
 

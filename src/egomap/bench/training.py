@@ -1,6 +1,6 @@
 """Speed of training: each agent and algorithm against the engines and the arithmetic that it cannot do without.
 
-What comes in: how many rounds. What goes out: decisions a second of collecting, of learning and of both, for each
+Input: how many rounds. Output: decisions a second of collecting, of learning and of both, for each
 agent and algorithm; the share of the ceiling that is reached; what this machine's arithmetic can do. The ceiling of a
 decision is the time of a bare engine's decision plus the agent's convolutions and matrix products at this machine's
 measured speed, nothing else. Real engines, real mazes, the trainer's own parts. Agents take turns within a round

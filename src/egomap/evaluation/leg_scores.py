@@ -1,6 +1,6 @@
 """Legs over episodes, layouts and runs: what tables and JSON tell of them.
 
-What comes in: the entries of `layout_scores`, whose `legs` hold a list of legs for each episode. What goes out: a row
+Input: the entries of `layout_scores`, whose `legs` hold a list of legs for each episode. Output: a row
 for each leg of the task, in order. Pure functions on plain data, so that files can be summed up as well as episodes.
 """
 

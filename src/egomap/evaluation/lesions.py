@@ -1,7 +1,7 @@
 """What memory is worth: the same episodes, intact and with parts of the memory replaced.
 
-What comes in: an agent, an environment whose episodes can be played again, and the names of parts that its memory can
-be lesioned in (`egomap.memory.lesions`). What goes out: the results of both, episode by episode: the same layouts,
+Input: an agent, an environment whose episodes can be played again, and the names of parts that its memory can
+be lesioned in (`egomap.memory.lesions`). Output: the results of both, episode by episode: the same layouts,
 the same seeds, the same draws, so that all that differs comes from the lesion. The intact episodes are played first,
 for what takes a part's place may come from them.
 """

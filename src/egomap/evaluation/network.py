@@ -1,6 +1,6 @@
 """An agent with a network as a player of evaluations.
 
-What comes in: a trained `Agent`. What goes out: a `Player`. Each episode draws its actions from a stream of its own,
+Input: a trained `Agent`. Output: a `Player`. Each episode draws its actions from a stream of its own,
 seeded by the episode, so that results do not depend on which environments play it beside which others.
 """
 

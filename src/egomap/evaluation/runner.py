@@ -1,6 +1,6 @@
 """Play every layout of a split exactly k times and write down what happened.
 
-What comes in: a `Playground`, such as a vector environment made with `episodes_per_layout`, and a player. What goes
+Input: a `Playground`, such as a vector environment made with `episodes_per_layout`, and a player. What goes
 out: one `EpisodeResult` for each episode, ordered by layout and repeat. Every episode has a seed of its own that
 depends on the layout, the repeat and the evaluation's seed, and players draw from it; so the same seed gives the same
 results.

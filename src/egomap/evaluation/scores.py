@@ -1,6 +1,6 @@
 """From episodes to scores: one for each layout, and a summary over layouts and seeds.
 
-What comes in: the episodes of an evaluation, and the planner's decisions for each layout where they are known. What
+Input: the episodes of an evaluation, and the planner's decisions for each layout where they are known. What
 goes out: plain data for JSON and tables; null where there is no figure, for JSON knows no NaN. Pure functions.
 """
 

@@ -1,7 +1,7 @@
 """Statistics of scores: small pure functions of numpy arrays.
 
-What comes in: scores, usually (S, L): S runs that differ in their seed alone, L layouts, each score the mean over the
-episodes of one layout. What goes out: one number, or the two ends of an interval. What a score is, others decide.
+Input: scores, usually (S, L): S runs that differ in their seed alone, L layouts, each score the mean over the
+episodes of one layout. Output: one number, or the two ends of an interval. What a score is, others decide.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Whoever watches an evaluation: told by the runner what happens in each environment.
 
-What comes in: the beginnings, decisions and rewards of N environments. What goes out: what the watcher tells of an
+Input: the beginnings, decisions and rewards of N environments. Output: what the watcher tells of an
 episode that has ended. `Nobody` watches nothing; `egomap.mazes.tracks` records the legs in our mazes.
 """
 

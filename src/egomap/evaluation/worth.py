@@ -1,6 +1,6 @@
 """What memory is worth: the scores of lesioned agents beside those of the intact ones, paired layout by layout.
 
-What comes in: what `layout_scores` gave for the same episodes, intact and lesioned. What goes out: plain data for
+Input: what `layout_scores` gave for the same episodes, intact and lesioned. Output: plain data for
 JSON and tables. Pure functions.
 """
 

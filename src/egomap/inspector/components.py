@@ -1,6 +1,6 @@
 """Features as colours: the first three principal components of map cells, as the paper's figures show them.
 
-What comes in: feature vectors of cells. What goes out: a `Basis`, which can be kept in a file so that many episodes
+Input: feature vectors of cells. Output: a `Basis`, which can be kept in a file so that many episodes
 share their colours, and red, green and blue for any cell. Numpy only; pure functions.
 """
 

@@ -1,6 +1,6 @@
 """What happened in an episode, told from its rewards: "red pillar found", "2: blue armour", "wrong item".
 
-What comes in: a recording. What goes out: events by decision, and which goals are reached at each decision. The
+Input: a recording. Output: events by decision, and which goals are reached at each decision. The
 rewards are the only source, so what is shown is what was paid.
 """
 

@@ -1,6 +1,6 @@
 """Figures like the paper's: chosen decisions as rows of view, principal components and attention.
 
-What comes in: a recording, the colours of its map, the decisions. What goes out: the bytes of a PNG, SVG or PDF; in
+Input: a recording, the colours of its map, the decisions. Output: the bytes of a PNG, SVG or PDF; in
 the last two, letters stay letters and cells stay cells. Paper: section "Analysis", figure of the attention.
 """
 

@@ -1,6 +1,6 @@
 """The planes of places as one picture: floor, walls, and the trail of the agent over them.
 
-What comes in: the values of the planes at one decision. What goes out: colours. Numpy only. The page draws the same
+Input: the values of the planes at one decision. Output: colours. Numpy only. The page draws the same
 by its own script, in the colours of its theme.
 """
 

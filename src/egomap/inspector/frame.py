@@ -1,6 +1,6 @@
 """The inspector's panels as one picture, for videos and for the window of `egomap play`.
 
-What comes in: a `Moment`, all that is shown of one decision. What goes out: a PIL image of 1280 x 720. Drawn with PIL
+Input: a `Moment`, all that is shown of one decision. Output: a PIL image of 1280 x 720. Drawn with PIL
 alone, about a hundred a second; letters are matplotlib's own DejaVu, which is everywhere that we are.
 
 Convention: screen x right, y down; world places are turned over on their way to it.

@@ -1,6 +1,6 @@
 """What the agent would have decided without a part of its memory, at every decision of a recorded episode.
 
-What comes in: a recording, the agent it is about, and names of lesions (`egomap.memory.lesions`). What goes out: the
+Input: a recording, the agent it is about, and names of lesions (`egomap.memory.lesions`). Output: the
 recording with a `LesionTrack` for each. A lesioned copy takes in the observations of the intact episode, remembers
 them in its own, lesioned way, and says how probable each action is; none of its actions is executed. So a difference
 comes from the memory alone, never from another way through the maze.

@@ -1,6 +1,6 @@
 """Linear probes: what a plain linear model can read out of vectors. Pure functions, no agent and no engine.
 
-What comes in: training and test rows with what they stand for. What goes out: predictions for the test rows. Rows
+Input: training and test rows with what they stand for. Output: predictions for the test rows. Rows
 are standardised by the training rows, so that the scale of a memory gives it no advantage.
 """
 

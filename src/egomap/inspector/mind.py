@@ -1,6 +1,6 @@
 """An agent with a network that looks at one environment and lets us see what it thinks.
 
-What comes in: observations, decision by decision. What goes out: a `Thought` for each, and all of them as a
+Input: observations, decision by decision. Output: a `Thought` for each, and all of them as a
 `MindTrack`. It need not be the one who acts: a mind can watch while a person or the planner plays.
 """
 

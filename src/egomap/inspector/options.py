@@ -41,7 +41,7 @@ class SubjectOptions:
     """With the layout it fixes the episode: the same as an evaluation with this seed plays."""
 
     def validate(self) -> None:
-        """Raise a ValueError that says which value is out of range."""
+        """Raise a ValueError that names the value out of range."""
         require_seed(self.seed)
         if self.agent not in (None, "random", "planner"):
             require_kind(self.agent)
@@ -93,7 +93,7 @@ class InspectOptions(SubjectOptions):
     """Write over files that exist, without asking."""
 
     def validate(self) -> None:
-        """Raise a ValueError that says which value is out of range."""
+        """Raise a ValueError that names the value out of range."""
         super().validate()
         require(bool(self.layout), "give a layout.")
         require(
@@ -148,5 +148,5 @@ class ProbeOptions:
     """Write over files that exist, without asking."""
 
     def validate(self) -> None:
-        """Raise a ValueError that says which value is out of range."""
+        """Raise a ValueError that names the value out of range."""
         require_seed(self.seed)

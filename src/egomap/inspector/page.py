@@ -1,6 +1,6 @@
 """One HTML file that shows a recorded episode and needs nothing else: no network, no server, no other file.
 
-What comes in: a recording and the colours of its map. What goes out: the text of the page. `page.html`, `page.css`
+Input: a recording and the colours of its map. Output: the text of the page. `page.html`, `page.css`
 and `page.js` beside this file are put together here with the data. All text of the recording reaches the page as
 JSON and is set as text there, never as markup; a content security policy forbids everything but the page's own
 script, style and pictures, so that the page could not load anything even if it tried.

@@ -1,6 +1,6 @@
 """Arrays as text for a page: pictures as WebP strips, numbers as compressed bytes; both in base64.
 
-What comes in: arrays with time first. What goes out: strings of ASCII letters, so nothing in them needs escaping.
+Input: arrays with time first. Output: strings of ASCII letters, so nothing in them needs escaping.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A person plays a layout in a window, with what an agent's memory makes of it beside the view.
 
-What comes in: worlds, a layout and, if wished, a mind that watches. What goes out: the recording of the episode. The
+Input: worlds, a layout and, if wished, a mind that watches. Output: the recording of the episode. The
 window is Tk's, which comes with Python. None of the five actions stands still, so time passes only while a key is
 held.
 """

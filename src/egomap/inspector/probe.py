@@ -1,6 +1,6 @@
 """How much a memory knows: linear probes of the map's cells and of the hidden state, over held-out episodes.
 
-What comes in: a trained agent and its worlds. What goes out: a `ProbeResult`: how well a linear model reads from a
+Input: a trained agent and its worlds. Output: a `ProbeResult`: how well a linear model reads from a
 cell what stands there (free, wall, each goal), and from the hidden state in which direction the next goal is. The
 probe is fitted on some layouts and tested on others. The same is done for an untrained agent of the same kind that
 watches the very same episodes, so that the difference is what training put into the memory.

@@ -1,6 +1,6 @@
 """Play one episode and keep everything: pictures, poses, rewards and, with a network, what it thought.
 
-What comes in: worlds, a layout, a driver that chooses the actions, and the mind to look into, if any. What goes out:
+Input: worlds, a layout, a driver that chooses the actions, and the mind to look into, if any. Output:
 a `Recording`. An episode depends on (seed, layout) alone and equals the one that an evaluation with that seed plays.
 """
 

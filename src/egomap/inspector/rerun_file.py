@@ -1,6 +1,6 @@
 """An episode for Rerun (https://rerun.io): view, depth, unprojected points in 3D, map, path. Extra `rerun`.
 
-What comes in: a recording and the colours of its map. What goes out: an .rrd file, written whole or not at all.
+Input: a recording and the colours of its map. Output: an .rrd file, written whole or not at all.
 
 Convention: Rerun's space is the world in map units, x east, y north, z up; the eye is 41 units above the floor.
 """

@@ -1,6 +1,6 @@
 """The agent to inspect, the worlds that it plays and its name, from the options of a command.
 
-What comes in: `SubjectOptions`. What goes out: a `Subject`, or a ValueError of one sentence.
+Input: `SubjectOptions`. Output: a `Subject`, or a ValueError of one sentence.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What stands where: the layout as it is seen from a cell of a map. The truth that a memory is compared with.
 
-What comes in: a layout and points, or the cells of a map and the agent's pose. What goes out: labels. Numpy only.
+Input: a layout and points, or the cells of a map and the agent's pose. Output: labels. Numpy only.
 
 Convention: world map units, x east, y north; an ego map has row 0 farthest ahead and column 0 left, a world map
 row 0 in the north and column 0 in the west (docs/conventions.md).

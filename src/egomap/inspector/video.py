@@ -1,6 +1,6 @@
 """Episodes as a video: H.264 in MP4, which plays in every browser, or an animated WebP, for a page of text.
 
-What comes in: recordings and the colours of their maps. What goes out: a file, written whole or not at all. For MP4,
+Input: recordings and the colours of their maps. Output: a file, written whole or not at all. For MP4,
 pictures are piped to ffmpeg: the system's, or the one of the package imageio-ffmpeg (extra `video`). WebP needs
 nothing but PIL, and is smaller: half as wide and high, colours rounded.
 

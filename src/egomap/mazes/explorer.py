@@ -1,6 +1,6 @@
 """The Explorer as a player of evaluations.
 
-What comes in: observations and rewards. What goes out: a `Player`. Of a world it takes the rules alone (which task,
+Input: observations and rewards. Output: a `Player`. Of a world it takes the rules alone (which task,
 how many goals); the layout itself never reaches the Explorer.
 """
 

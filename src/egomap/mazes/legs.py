@@ -1,7 +1,7 @@
 """Legs: the ways to an episode's goals, one after the other, and how directly each of them was walked.
 
-What comes in: the poses and rewards of a played episode (`egomap.mazes.tracks` records them) and its layout.
-What goes out: a `Leg` for each goal that was tried: how many decisions it took, how many the planner takes from the
+Input: the poses and rewards of a played episode (`egomap.mazes.tracks` records them) and its layout.
+Output: a `Leg` for each goal that was tried: how many decisions it took, how many the planner takes from the
 pose where it began, how many of the cells entered were entered before, and when its goal was first seen. The leg back
 to the start is the one that needs memory. Pure functions.
 

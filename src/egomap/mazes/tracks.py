@@ -1,6 +1,6 @@
 """Record where players go, so that their legs can be told.
 
-What comes in: a vector environment and, from the runner, what happens in it. What goes out: the legs of each episode
+Input: a vector environment and, from the runner, what happens in it. Output: the legs of each episode
 when it ends (`egomap.mazes.legs`). It costs an append for each decision, and some milliseconds for each leg.
 """
 

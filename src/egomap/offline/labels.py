@@ -1,6 +1,6 @@
 """What is recorded of a decision: the observation, and labels that tell what an explorer must know there.
 
-What comes in: a `Search` that has seen the observation, and the pose. What goes out: one row of each array of
+Input: a `Search` that has seen the observation, and the pose. Output: one row of each array of
 `ARRAYS`. Pure functions; no engine and no file.
 
 Convention: directions are unit vectors (right, ahead) in the agent's frame; NaN where there is none.

@@ -1,6 +1,6 @@
 """Let a memory learn from recorded walks, and test what it has learned on others.
 
-What comes in: an agent (its perception and memory; its policy and value are not used) and two recordings. What goes
+Input: an agent (its perception and memory; its policy and value are not used) and two recordings. What goes
 out: the error of every decision of the second one, for each of `TARGETS`. Linear heads read the memory's output.
 Sequences of 64 decisions follow each other with the state carried on, as in a rollout.
 """

@@ -55,7 +55,7 @@ class WalkSettings:
         return self.sequences * SEQUENCE * self.num_envs
 
     def validate(self) -> WalkSettings:
-        """Return self, or raise a ValueError that says which value is out of range."""
+        """Return self, or raise a ValueError that names the value out of range."""
         self.scenario.validate()
         self.env.validate()
         require_within("num-envs", self.num_envs, 1, MOST_ENVS)
@@ -130,7 +130,7 @@ class OfflineOptions:
         return replace(self.agent, kind=kind)
 
     def validate(self) -> OfflineOptions:
-        """Return self, or raise a ValueError that says which value is out of range."""
+        """Return self, or raise a ValueError that names the value out of range."""
         require(bool(self.agents), "name one memory or more by --agents.")
         for kind in self.agents:
             require_kind(kind)

@@ -1,6 +1,6 @@
 """Record walks of the Explorer in the real engine, with bursts of random actions.
 
-What comes in: settings. What goes out: `Walks` from the cache, recorded the first time that they are asked for. Every
+Input: settings. Output: `Walks` from the cache, recorded the first time that they are asked for. Every
 decision is labelled, those of a burst too, so that states off the Explorer's path are seen. The third split is of
 mazes drawn from another seed, without those of the set's training and test splits.
 """

@@ -1,6 +1,6 @@
 """An agent's card as plain data: what it is, how it was trained, how it scores, and what it cannot do.
 
-What comes in: a trained agent, and the evaluations in its run folder. What goes out: a table for JSON, in which
+Input: a trained agent, and the evaluations in its run folder. Output: a table for JSON, in which
 every sentence follows from the settings and the scores. No path of this machine, no date: the same agent has the
 same card. `egomap.sharing.markdown` writes it for people.
 """

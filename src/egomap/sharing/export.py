@@ -1,6 +1,6 @@
 """`egomap export`: a run's agent as a folder that can be given away.
 
-What comes in: a run folder, and where to put it. What goes out: an exported agent (`egomap.training.exported`).
+Input: a run folder, and where to put it. Output: an exported agent (`egomap.training.exported`).
 """
 
 from __future__ import annotations

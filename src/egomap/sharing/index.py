@@ -1,6 +1,6 @@
 """The list of the agents that come with the package, made from their cards.
 
-What comes in: the folder of released agents. What goes out: its index, which `egomap agents` shows and names are
+Input: the folder of released agents. Output: its index, which `egomap agents` shows and names are
 looked up in.
 """
 

@@ -1,6 +1,6 @@
 """A trained agent that plays: observations in, actions out; its memory is kept between calls.
 
-What comes in: a `Trained`, then observations of one environment or of N. What goes out: actions. It knows no
+Input: a `Trained`, then observations of one environment or of N. Output: actions. It knows no
 simulator; `make_env` makes the mazes that it was trained for.
 """
 

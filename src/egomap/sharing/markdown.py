@@ -1,6 +1,6 @@
 """An agent's card for people and for hubs: Markdown, with a head in YAML that hubs read.
 
-What comes in: a card from `egomap.sharing.card`. What goes out: text. Every value in the head is written as JSON,
+Input: a card from `egomap.sharing.card`. Output: text. Every value in the head is written as JSON,
 which is YAML as well, so that nothing in a name can be taken for syntax.
 """
 

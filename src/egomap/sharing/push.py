@@ -1,6 +1,6 @@
 """`egomap push`: an exported agent, to a hub.
 
-What comes in: a run or an exported agent, and a repository's id. What goes out: the files of the export in that
+Input: a run or an exported agent, and a repository's id. Output: the files of the export in that
 repository, in one commit. The token is the hub library's matter: nothing here reads or stores one.
 """
 

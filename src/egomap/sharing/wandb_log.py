@@ -1,6 +1,6 @@
 """Metrics of a training for Weights & Biases (extra `wandb`), as a callback of `egomap.train`.
 
-What comes in: a config, then a `Progress` after each update. What goes out: a run of wandb, online or, with
+Input: a config, then a `Progress` after each update. Output: a run of wandb, online or, with
 `mode="offline"`, in files. The run folder's own `metrics.csv` and TensorBoard events are written as always.
 """
 

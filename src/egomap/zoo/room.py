@@ -1,6 +1,6 @@
 """A square room, drawn with numpy: what stands on its four walls is all that there is to see.
 
-What comes in: a pose and the colours of the walls, or the colour of a card that is held before the eyes. What goes
+Input: a pose and the colours of the walls, or the colour of a card that is held before the eyes. What goes
 out: a picture and its depth, as a pinhole camera sees them. It deliberately has no light and no texture.
 """
 

@@ -1,9 +1,9 @@
 """Four scripted tasks, each of which isolates one thing that a memory must do, as Gymnasium environments.
 
-What comes in: an action, which counts where a question is asked; otherwise the agent is led and only watches. What
+Input: an action, which counts where a question is asked; otherwise the agent is led and only watches. What
 goes out: rgb, depth and pose; reward for right answers, 1 for an episode in which all are right. Not in the paper.
-Episodes are made so that what is seen at a question, with the motion that led to it, says nothing about the answer:
-without memory there is only guessing, whatever was learned. What the pictures look like is decided in `room`.
+Episodes are made so that what is seen at a question, with the motion that led to it, is independent of the answer:
+without memory only guessing is possible. `room` draws the pictures.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Frame(NamedTuple):
 
 
 Script = list[Frame]
-"""One episode, as it will be whatever the agent does."""
+"""One episode, independent of the agent's actions."""
 
 
 def facing(quarter: int) -> float:
@@ -50,7 +50,7 @@ class ScriptedTask(gymnasium.Env[Observation, np.int64]):
     """An episode that is shown frame by frame; where a question is asked the action is the answer.
 
     Observation: rgb (3, 44, 60) uint8, depth (44, 60) map units, infinite where unknown, pose (3,). The return is the
-    share of right answers; `info["success"]`, whether all were right, is told at the end. The same seed gives the
+    share of right answers; `info["success"]`, whether all were right, is reported at the end. The same seed gives the
     same episode.
     """
 
@@ -154,7 +154,7 @@ class WayHome(ScriptedTask):
     """Where is home? After `moves` moves in fog: is it ahead, to the left, behind or to the right?
 
     What a memory must do: add up motions. There is nothing to see, so a map stays empty. The walk ends with a step of
-    rest, so neither the last view nor the last motion says anything. Home is never on a diagonal: one of the two
+    rest, so neither the last view nor the last motion is informative. Home is never on a diagonal: one of the two
     distances is at least a stride longer than the other. With `turns` the agent turns before every move and to any
     side at the end, so that each motion has to be turned by all before it; that is much harder to learn.
     """
@@ -202,7 +202,7 @@ class WhereSeen(ScriptedTask):
 
     What a memory must do: bind what was seen to a place. The answer is the side on which that wall is: ahead, left,
     behind or right. After the look around the agent faces the first wall again; with `turns` it is turned to any side
-    with covered eyes, so that the place must be told from another heading; that is much harder to learn.
+    with covered eyes, so that the place must be transformed to another heading; that is much harder to learn.
     """
 
     actions = ("ahead", "left", "behind", "right")
@@ -234,7 +234,7 @@ class Revisit(ScriptedTask):
 
     What a memory must do: know a place again by the way that led to it. The agent faces the wall, so near that it
     sees one panel at a time, red or green. After the first walk past all `places` its eyes are covered; at each of
-    `visits` it has moved to another panel and must tell its colour.
+    `visits` it has moved to another panel and must answer with its colour.
     """
 
     actions = ("red", "green")

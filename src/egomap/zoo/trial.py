@@ -1,6 +1,6 @@
 """A memory on a scripted task: shown the right answers of many episodes, then asked in episodes that it has not seen.
 
-What comes in: a memory, a task. What goes out: the share of right answers. Supervised, so that it tells whether a
+Input: a memory, a task. Output: the share of right answers. Supervised, so that it tells whether a
 memory can hold what the task asks for within minutes, without the noise of reinforcement; only the answer at the
 last step is learned from. Not in the paper.
 """
@@ -39,7 +39,7 @@ class Effort(NamedTuple):
     """Of Adam, at the start; it falls linearly to a tenth."""
 
     def validate(self) -> Effort:
-        """Return self, or raise a ValueError that says which value is out of range."""
+        """Return self, or raise a ValueError that names the value out of range."""
         require_within("updates", self.updates, 0, 10**9)
         require_within("batch", self.batch, 1, 2**20)
         if not 0 < self.learning_rate < 1:
@@ -138,7 +138,7 @@ def score(agent: Agent, task: ScriptedTask, *, episodes: int = 256, seed: int = 
         agent: From `learn`.
         task: What is asked.
         episodes: How many.
-        seed: Of the episodes; each has its own, whatever was learned from.
+        seed: Of the episodes; each has its own, distinct from those of learning.
 
     Returns:
         0 to 1.
