@@ -128,7 +128,7 @@ def probe(options: ProbeOptions, bar: Bar) -> tuple[ProbeResult, list[Path]]:
 
 
 def play(options: PlayOptions) -> tuple[Recording, list[Path]]:
-    """Let a person play; the episode, and the files that were written."""
+    """Let the user play; the episode, and the files that were written."""
     require(0.1 <= options.speed <= 10, f"speed must be 0.1 to 10; got {options.speed}.")
     require(options.agent not in ("random", "planner"), f"{options.agent} has no memory to show; you play.")
     require_ending(options.out, ".html", ".htm")

@@ -78,7 +78,7 @@ def colours(basis: Basis, features: np.ndarray, known: np.ndarray) -> np.ndarray
     )
     places = (np.moveaxis(features, -3, -1) - basis.mean) @ basis.axes.T
     span = basis.high - basis.low
-    # A component that does not vary says nothing: half-way.
+    # A component that does not vary is drawn half-way.
     shares = np.where(span > 1e-9, (places - basis.low) / np.where(span > 1e-9, span, 1.0), 0.5)
     shown = DARKEST + np.clip(shares, 0.0, 1.0) * (255 - DARKEST)
     return np.where(known[..., None], np.round(shown), 0).astype(np.uint8)

@@ -1,7 +1,7 @@
-"""What happened in an episode, told from its rewards: "red pillar found", "2: blue armour", "wrong item".
+"""What happened in an episode, derived from its rewards: "red pillar found", "2: blue armour", "wrong item".
 
 Input: a recording. Output: events by decision, and which goals are reached at each decision. The
-rewards are the only source, so what is shown is what was paid.
+rewards are the only source, so what is shown is what was rewarded.
 """
 
 from __future__ import annotations

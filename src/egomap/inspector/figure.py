@@ -27,7 +27,7 @@ ROW = 1.22
 
 
 def parse_steps(text: str, recording: Recording) -> list[int]:
-    """The decisions that a person asked for, such as "5,105,108,140"; by default those around the events."""
+    """The requested decisions, such as "5,105,108,140"; by default those around the events."""
     if not text.strip():
         return default_steps(recording)
     try:

@@ -71,7 +71,7 @@ class Moment(NamedTuple):
     pointing: np.ndarray | None = None
     """(size, size) the pointer's attention over the map."""
     followed: str | None = None
-    """Whom the agent followed, in words."""
+    """The selection, in words."""
     rings: np.ndarray | None = None
     """(goals, 2) where the goals are in the map, right and ahead, -1 to 1 within it."""
     planes: np.ndarray | None = None

@@ -2,7 +2,7 @@
 
 Input: a recording, the agent it is about, and names of lesions (`egomap.memory.lesions`). Output: the
 recording with a `LesionTrack` for each. A lesioned copy takes in the observations of the intact episode, remembers
-them in its own, lesioned way, and says how probable each action is; none of its actions is executed. So a difference
+them in its own, lesioned way, and computes its policy; none of its actions is executed. So a difference
 comes from the memory alone, never from another way through the maze.
 """
 
@@ -111,7 +111,7 @@ def _watch(
     layout = recording.layout_index
     player.begin(0, world, Episode(layout, episode_seed(recording.seed, layout, 0)))
     alone = np.array([True])
-    # Whom the agent follows is what it has decided, not what it remembers: the copy is told.
+    # The selection is a decision, not memory: the copy gets the intact agent's.
     choices = None if recording.guides is None else recording.guides.choice
     with surgery:
         policies = []

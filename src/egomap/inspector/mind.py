@@ -23,7 +23,8 @@ class Thought(NamedTuple):
 
     probabilities: np.ndarray
     choices: np.ndarray
-    """What is drawn from: float64; as the probabilities, or with guides of whom to follow and what to do."""
+    """What is drawn from: float64; the action probabilities, or with guides those of the table of selections times
+    actions."""
     value: float
     output: np.ndarray
     hidden: np.ndarray | None = None
@@ -85,11 +86,11 @@ class Mind:
 
     @torch.no_grad()
     def acted(self, action: int, choice: int | None = None) -> None:
-        """Be told which action was taken after `see`, whoever chose it.
+        """Record which action was taken after `see`.
 
         Args:
             action: What was done.
-            choice: Which of the thought's choices it was; None if somebody else acted: the most probable one.
+            choice: Which of the thought's choices it was; None if another agent acted: the most probable one.
         """
         assert self._last is not None, "see() comes first"
         chosen = torch.tensor([action if choice is None else choice])

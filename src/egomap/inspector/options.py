@@ -49,7 +49,7 @@ class SubjectOptions:
 
 @dataclass(frozen=True)
 class InspectOptions(SubjectOptions):
-    """Look into an agent's memory: play an episode and write it as a page, figure, video or Rerun file.
+    """Inspect an agent's memory: play an episode and write it as a page, figure, video or Rerun file.
 
     Example: egomap inspect runs/a --layout 3 --out episode.html
 
@@ -65,7 +65,7 @@ class InspectOptions(SubjectOptions):
     layout: tuple[int, ...] = (0,)
     """Which layout of the split, counted from 0; several for a video or a basis."""
     driver: Literal["agent", "planner", "random"] = "agent"
-    """Who chooses the actions; the agent then only watches and remembers."""
+    """Which agent acts; if it is another one, the inspected agent observes and remembers only."""
     deterministic: bool = False
     """Take the most probable action instead of drawing one."""
     out: Path | None = None
@@ -127,7 +127,7 @@ class PlayOptions(SubjectOptions):
 
 @dataclass(frozen=True)
 class ProbeOptions:
-    """How much the memory knows: linear probes of map and hidden state, against an untrained agent.
+    """What the memory contains: linear probes of map and hidden state, compared with an untrained agent.
 
     Example: egomap probe runs/a --out probe
     """
@@ -139,7 +139,7 @@ class ProbeOptions:
     layouts: int = 32
     """Held-out layouts to play; three quarters fit the probe, the others test it."""
     driver: Literal["agent", "planner", "random"] = "agent"
-    """Who walks; both agents see exactly the same."""
+    """Which agent acts; trained and untrained agent observe exactly the same."""
     seed: int = 0
     """Of the episodes, the untrained weights and the choice of cells."""
     out: Path | None = None

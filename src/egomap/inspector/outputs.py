@@ -26,7 +26,7 @@ def require_ending(path: Path | None, *endings: str) -> None:
     wanted = " or ".join(endings)
     require(
         path is None or path.suffix.lower() in endings,
-        f"{path} must end in {wanted}, which says what kind of file it is.",
+        f"{path} must end in {wanted}: the ending selects the kind of file.",
     )
 
 

@@ -88,7 +88,7 @@ def embedded(data: Any) -> str:
 
 
 def _facts(recording: Recording) -> dict[str, Any]:
-    """What the page says in words, and the small numbers of each decision."""
+    """The texts of the page, and the small numbers of each decision."""
     layout, mind = recording.layout, recording.mind
     family = None if layout is None else FAMILIES[layout.task]
     return {

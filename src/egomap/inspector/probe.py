@@ -1,7 +1,7 @@
 """How much a memory knows: linear probes of the map's cells and of the hidden state, over held-out episodes.
 
 Input: a trained agent and its worlds. Output: a `ProbeResult`: how well a linear model reads from a
-cell what stands there (free, wall, each goal), and from the hidden state in which direction the next goal is. The
+cell what is there (free, wall, each goal), and from the hidden state in which direction the next goal is. The
 probe is fitted on some layouts and tested on others. The same is done for an untrained agent of the same kind that
 watches the very same episodes, so that the difference is what training put into the memory.
 """
@@ -39,7 +39,7 @@ class Samples(NamedTuple):
     cells: np.ndarray | None
     """(K, C) features of cells; None without a map."""
     labels: np.ndarray
-    """(K,) what stands there: 0 free, 1 wall, 2 + k goal k."""
+    """(K,) class of the cell: 0 free, 1 wall, 2 + k goal k."""
     state: np.ndarray
     """(D, H) the hidden state, or what the heads read where there is none."""
     bearing: np.ndarray
@@ -58,7 +58,7 @@ class AgentScores(NamedTuple):
     """One agent's."""
 
     recall: dict[str, Score]
-    """By what stands there: the share of such cells that the probe calls so."""
+    """By class: the share of such cells that the probe classifies so."""
     balanced: Score | None
     """Mean of the recalls; chance is one over their number. None without a map."""
     bearing_error: Score

@@ -1,4 +1,4 @@
-"""What a probe found, for people: a table and a figure."""
+"""The results of a probe as a table and a figure."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ def figure(result: ProbeResult, kind: str) -> bytes:
             pairs["mean"] = (result.trained.balanced, result.untrained.balanced)
             _bars(axes[0], pairs, scale=100)
             axes[0].axhline(100 / max(held(result), 1), color=INK, lw=0.8, ls=":", label="chance")
-            axes[0].set(ylim=(0, 100), ylabel="cells told right, %", title="map cell: what stands there")
+            axes[0].set(
+                ylim=(0, 100), ylabel="cells classified correctly, %", title="map cell: what is there"
+            )
         pair = {"next goal": (result.trained.bearing_error, result.untrained.bearing_error)}
         _bars(axes[-1], pair, scale=1)
         axes[-1].axhline(result.constant_error, color=INK, lw=0.8, ls=":", label="chance")

@@ -1,4 +1,4 @@
-"""Play one episode and keep everything: pictures, poses, rewards and, with a network, what it thought.
+"""Play one episode and record everything: pictures, poses, rewards and, with a network, its outputs and memory.
 
 Input: worlds, a layout, a driver that chooses the actions, and the mind to look into, if any. Output:
 a `Recording`. An episode depends on (seed, layout) alone and equals the one that an evaluation with that seed plays.
@@ -78,7 +78,7 @@ class ScriptedDriver:
         self._agent = scripted_agent(kind, frame_skip=frame_skip)
 
     def begin(self, world: World, seed: int) -> None:
-        """Tell the agent its layout."""
+        """Give the agent its layout."""
         self._agent.begin(0, world.layout, seed)
 
     def act(self, true_pose: np.ndarray, thought: Thought | None) -> Act:

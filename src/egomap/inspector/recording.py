@@ -20,7 +20,7 @@ from egomap.scenarios.layout import Layout
 Outcome = Literal["solved", "failed", "time is up", "stopped"]
 
 LEAST = float(np.finfo(np.float32).tiny)
-"""The smallest probability by which is divided."""
+"""The smallest probability that is used as a divisor."""
 
 
 class MapTrack(NamedTuple):
@@ -65,7 +65,7 @@ class PlanesTrack(NamedTuple):
     """(T, planes, window, window) uint8, see `levels_of`."""
 
     def at(self, decision: int) -> np.ndarray:
-        """(planes, window, window) float32: what the levels of a decision stand for."""
+        """(planes, window, window) float32: the values of the levels of a decision."""
         return values_of(self.levels[decision], self.signed)
 
     @property
@@ -75,14 +75,14 @@ class PlanesTrack(NamedTuple):
 
 
 class GuidesTrack(NamedTuple):
-    """Whom the agent followed over the episode, and where each guide led."""
+    """The selections over the episode, and where each guide led."""
 
     names: tuple[str, ...]
     """Itself, then the guides; the pointer, if there is one, comes last."""
     shares: np.ndarray
-    """(T, names) float32: how probable each was."""
+    """(T, names) float32: the probability of each."""
     choice: np.ndarray
-    """(T,) int64: what was chosen, an entry of the table of whom to follow and what to do."""
+    """(T,) int64: what was chosen, an entry of the table of selections times actions."""
     ways: np.ndarray
     """(T, guides with a way, 3) float32: right and forward of the direction, length in decisions; 0 without a way."""
     pointing: np.ndarray | None
@@ -90,7 +90,7 @@ class GuidesTrack(NamedTuple):
 
     @property
     def whom(self) -> np.ndarray:
-        """(T,) int64: who was followed."""
+        """(T,) int64: the selection."""
         return self.choice // len(ACTIONS)
 
 
@@ -113,7 +113,7 @@ def _scale(signed: Sequence[bool]) -> tuple[np.ndarray, np.ndarray]:
 
 
 class MindTrack(NamedTuple):
-    """What a network thought over the episode."""
+    """A network's outputs and memory over the episode."""
 
     probabilities: np.ndarray
     """(T, actions) of the policy, float32."""
@@ -207,7 +207,7 @@ class Recording:
 
     @property
     def guides(self) -> GuidesTrack | None:
-        """Whom the agent followed, if it has guides."""
+        """The selections, if the agent has guides."""
         return None if self.mind is None else self.mind.guides
 
     @property

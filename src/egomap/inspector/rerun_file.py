@@ -27,7 +27,7 @@ EYE = 41.0
 
 
 def find_rerun() -> ModuleType:
-    """The package rerun, or a ValueError that says how to get it."""
+    """The package rerun; a ValueError explains how to install it if it is missing."""
     try:
         import rerun
     except ImportError:

@@ -1,4 +1,4 @@
-"""The agent to inspect, the worlds that it plays and its name, from the options of a command.
+"""The agent to inspect, its worlds and its name, from the options of a command.
 
 Input: `SubjectOptions`. Output: a `Subject`, or a ValueError of one sentence.
 """
@@ -23,7 +23,7 @@ from egomap.worlds.api import WorldSpec
 
 
 class Subject(NamedTuple):
-    """Who and where."""
+    """The agent and its worlds."""
 
     agent: Agent | None
     """None for agents without a network."""
@@ -34,7 +34,7 @@ class Subject(NamedTuple):
     worlds: Worlds
     settings: EnvSettings
     about: dict[str, str]
-    """Settings for people, by name."""
+    """Settings in words, by name."""
 
 
 def find_subject(options: SubjectOptions, *, nobody: bool = False) -> Subject:
@@ -86,7 +86,7 @@ def _of_run(options: SubjectOptions, run: Path) -> Subject:
 
 
 def require_ours(config: TrainConfig, run: Path) -> None:
-    """Raise a ValueError if a run is of somebody's own simulator, which cannot be looked into yet."""
+    """Raise a ValueError if a run is of another simulator, which cannot be inspected yet."""
     require(
         not config.env.id,
         f"{run} was trained in {config.env.id}; the inspector shows our mazes and .cfg files alone. Its scores: "

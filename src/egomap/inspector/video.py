@@ -96,7 +96,7 @@ def moments(recording: Recording, basis: Basis | None) -> Iterator[Moment]:
 
 
 def share_of(guides: GuidesTrack, t: int) -> float:
-    """How probable it was that the agent followed whom it did."""
+    """The probability of the selection."""
     return float(guides.shares[t, guides.whom[t]])
 
 
@@ -181,7 +181,7 @@ def _write_mp4(path: Path, pictures: Iterator[Image], rate: Fraction) -> str:
             for picture in pictures:
                 process.stdin.write(picture.tobytes())
         except BrokenPipeError:
-            pass  # ffmpeg has given up; it says why
+            pass  # ffmpeg has ended; its stderr has the reason
         _, told = process.communicate()
         if process.returncode == 0:
             return ""
