@@ -1,4 +1,4 @@
-"""Legs over episodes, layouts and runs: what tables and JSON tell of them.
+"""Legs over episodes, layouts and runs: their entries in tables and JSON.
 
 Input: the entries of `layout_scores`, whose `legs` hold a list of legs for each episode. Output: a row
 for each leg of the task, in order. Pure functions on plain data, so that files can be summed up as well as episodes.

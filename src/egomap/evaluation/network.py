@@ -81,7 +81,7 @@ class NetworkPlayer:
         return self._agent.policy(self._last).numpy()
 
     def acted(self, actions: np.ndarray, choices: np.ndarray | None = None) -> None:
-        """Be told which actions (N,) were taken after `policy`, if others choose them.
+        """Record which actions (N,) were taken after `policy`, if others choose them.
 
         Args:
             actions: What was done.

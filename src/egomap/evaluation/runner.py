@@ -53,7 +53,7 @@ class Player(Protocol):
 
 @runtime_checkable
 class Listener(Protocol):
-    """A player that is told the rewards, too."""
+    """A player that also receives the rewards."""
 
     def hear(self, rewards: np.ndarray) -> None:
         """What the last actions brought, (N,); called before the episodes that follow begin."""
@@ -61,7 +61,7 @@ class Listener(Protocol):
 
 
 class ScriptedPlayer:
-    """An agent without a network as a player; it is told the true pose, whatever noise the observations have."""
+    """An agent without a network as a player; it gets the true pose, without the noise of the observations."""
 
     def __init__(self, agent: ScriptedAgent, env: Posed) -> None:
         self._agent, self._env = agent, env

@@ -1,4 +1,4 @@
-"""Results as tables for people and as JSON for programs."""
+"""Results as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _print_legs(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
 
 
 def leg_cells(leg: Mapping[str, Any]) -> list[str]:
-    """What a table tells of a leg: its goal, finished, decisions, optimum, efficiency, interval, the rest."""
+    """The columns of a leg: its goal, finished, decisions, optimum, efficiency, interval, the rest."""
     interval = leg["interval_95"]
     return [
         f"{leg['leg']} {leg['goal']}",

@@ -1,4 +1,4 @@
-"""Whoever watches an evaluation: told by the runner what happens in each environment.
+"""Observers of an evaluation: the runner reports to them what happens in each environment.
 
 Input: the beginnings, decisions and rewards of N environments. Output: what the watcher tells of an
 episode that has ended. `Nobody` watches nothing; `egomap.mazes.tracks` records the legs in our mazes.
@@ -58,7 +58,7 @@ class Leg(NamedTuple):
 
 
 class Watcher(Protocol):
-    """Whoever is told by the runner what happens in N environments."""
+    """An observer, to which the runner reports what happens in N environments."""
 
     def begin(self, index: int, world: World, episode: Episode) -> None:
         """Environment `index` begins an episode."""
@@ -73,7 +73,7 @@ class Watcher(Protocol):
         ...
 
     def legs(self, index: int, *, timed_out: bool) -> tuple[Leg, ...] | None:
-        """The legs of the episode that has just ended; None if they cannot be told."""
+        """The legs of the episode that has just ended; None if they cannot be computed."""
         ...
 
 

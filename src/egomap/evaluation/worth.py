@@ -37,7 +37,7 @@ def worth_of(intact: Sequence[Scores], lesioned: Sequence[Scores]) -> dict[str, 
 def lesion_entry(
     lesion: str, by: Mapping[str, str], intact: Sequence[Scores], lesioned: Sequence[Scores]
 ) -> dict[str, Any]:
-    """What is told of a lesion: its name, what took the parts' places, the scores, and what the parts are worth."""
+    """The entry of a lesion: its name, what replaced the parts, the scores, and what the parts are worth."""
     return {
         "lesion": lesion,
         "by": dict(by),

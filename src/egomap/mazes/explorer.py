@@ -55,7 +55,7 @@ class ExplorerPlayer:
     def begin(self, index: int, world: World, episode: Episode) -> None:
         """Begin with nothing seen."""
         if world.layout is None:
-            raise ValueError("the explorer must know the task, and these scenario files do not tell it.")
+            raise ValueError("the explorer must know the task, and these scenario files do not name it.")
         self._searches[index] = search_for(
             world.layout.task,
             len(world.layout.goals),
@@ -67,11 +67,11 @@ class ExplorerPlayer:
         self._rewards[index] = 0.0
 
     def hear(self, rewards: np.ndarray) -> None:
-        """Be told what the last actions brought."""
+        """Receive the rewards of the last actions."""
         self._rewards[:] = rewards
 
     def watch(self, actions: np.ndarray) -> None:
-        """Be told which actions (N,) were taken, if others choose them: its speed and turn follow from them."""
+        """Record which actions (N,) were taken, if others choose them: its speed and turn follow from them."""
         for i in np.flatnonzero(actions != self._said).tolist():
             self._searches[i].walker.took(int(actions[i]))
 

@@ -30,7 +30,7 @@ class Track(NamedTuple):
 
     layout: Layout
     poses: np.ndarray
-    """(T, 3): where each decision was made, whatever noise the observations had."""
+    """(T, 3): where each decision was made, without the noise of the observations."""
     rewards: np.ndarray
     """(T,): what it paid."""
     timed_out: bool
@@ -38,7 +38,7 @@ class Track(NamedTuple):
 
 
 class Span(NamedTuple):
-    """From the decision that a leg begins with to the one after its last."""
+    """From the first decision of a leg to the one after its last."""
 
     begin: int
     end: int
@@ -59,7 +59,7 @@ def legs_of(track: Track, camera: Camera, *, frame_skip: int = FRAME_SKIP) -> tu
 def spans(track: Track) -> list[Span]:
     """When each leg was walked.
 
-    A goal is reached when something is paid: life costs, and what is touched out of order costs too.
+    A goal is reached where a reward is positive: living costs, and a goal touched out of order costs, too.
     """
     paid = [int(decision) + 1 for decision in np.flatnonzero(track.rewards > 0)]
     goals, last = len(track.layout.goals), len(track.rewards)

@@ -1,4 +1,4 @@
-"""Record where players go, so that their legs can be told.
+"""Record the trajectories of players, from which legs are computed.
 
 Input: a vector environment and, from the runner, what happens in it. Output: the legs of each episode
 when it ends (`egomap.mazes.legs`). It costs an append for each decision, and some milliseconds for each leg.
