@@ -24,7 +24,7 @@ CEILINGS = {
     "without_target": "teacher, no target",
     "without_intent": "teacher, no intent",
 }
-"""Lines that say how well the labels can be told at all, by the name of the other opinion."""
+"""Lines for the ceiling of the labels, by the name of the second opinion."""
 
 Bar = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 """A progress bar with a title."""

@@ -1,4 +1,4 @@
-"""What is recorded of a decision: the observation, and labels that tell what an explorer must know there.
+"""What is recorded of a decision: the observation, and labels of what an explorer must know there.
 
 Input: a `Search` that has seen the observation, and the pose. Output: one row of each array of
 `ARRAYS`. Pure functions; no engine and no file.
@@ -75,7 +75,7 @@ def direction(pose: tuple[float, float, float], point: tuple[float, float] | Non
 def labels(search: Search, choice: Choice, pose: tuple[float, float, float]) -> Row:
     """The labels of a decision, before it is taken.
 
-    Two further opinions tell how much of the label nobody could know: the Explorer's with the same knowledge but
+    Two further opinions measure how much of the label cannot be known: the Explorer's with the same knowledge but
     without the target that it kept, and without the turn that it has begun, either.
     """
     assert search.home is not None

@@ -41,7 +41,7 @@ def _flags(output: Tensor, label: Tensor) -> Tensor:
 
 
 class Target(NamedTuple):
-    """Something that the heads learn to tell."""
+    """A target that a head learns to predict."""
 
     size: int
     """Values of its head."""
@@ -58,7 +58,7 @@ TARGETS: dict[str, Target] = {
     "goal": Target(2, _vectors, _vectors),
     "seen": Target(1, _flags, lambda output, label: ((output[..., 0] > 0) == label).float()),
 }
-"""By the names of their labels: shares that were told right (action, seen), squared errors (way, home, goal)."""
+"""By the names of their labels: shares of correct decisions (action, seen), squared errors (way, home, goal)."""
 
 Measures = dict[str, np.ndarray]
 """By target: (T, N) float32 of every decision, NaN where there is no label."""
@@ -206,7 +206,7 @@ def measure(student: Student, walks: Walks) -> Measures:
 
 
 def constant(train: Walks, held_out: Walks) -> Measures:
-    """The measures of what tells the same at every decision: the best constant of the training walks."""
+    """The measures of the best constant prediction, fitted on the training walks."""
     outputs, labels = {}, {}
     for name, target in TARGETS.items():
         known = torch.from_numpy(train.column(name))

@@ -79,8 +79,8 @@ class OfflineOptions:
     Example: egomap offline --agents none gru egomap --out offline.json
 
     The Explorer's walks through training mazes and through mazes of a third split are recorded once and kept in the
-    cache. Each memory, with the real perception before it and linear heads behind it, learns to tell the Explorer's
-    action, the direction of its way, the way home, and whether and where the next goal was seen.
+    cache. Each memory, with the real perception before it and linear heads behind it, learns to predict the
+    Explorer's action, the direction of its way, the way home, and whether and where the next goal was seen.
     """
 
     agents: Annotated[tuple[str, ...], tyro.conf.arg(metavar=f"{CHOICES} ...")] = ("none", "gru", "egomap")

@@ -1,4 +1,4 @@
-"""What the offline test found, for people and for programs: figures with their error, a table, Markdown, JSON."""
+"""The results of the offline test: figures with their errors, a table, Markdown, JSON."""
 
 from __future__ import annotations
 

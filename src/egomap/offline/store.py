@@ -3,7 +3,7 @@
 Input: the chunks of a recording, one after the other. Output: a folder that is there whole or not at
 all, and `Walks`, which reads it back. Views of these mazes compress to a third, without loss: depth is kept as an
 index into the 255 depths that the rendering can show. Files are `.npz` (zip and npy, no pickle); the same walks give
-the same bytes, and a file that is not as the manifest says is refused.
+the same bytes, and a file that does not match the manifest is refused.
 """
 
 from __future__ import annotations
