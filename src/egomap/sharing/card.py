@@ -2,7 +2,7 @@
 
 Input: a trained agent, and the evaluations in its run folder. Output: a table for JSON, in which
 every sentence follows from the settings and the scores. No path of this machine, no date: the same agent has the
-same card. `egomap.sharing.markdown` writes it for people.
+same card. `egomap.sharing.markdown` writes it as a page.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SUMMARY = (
     *("episodes", "layouts", "mean_return", "interval_95", "iqm_return", "success"),
     *("median_decisions_to_success", "share_of_optimum"),
 )
-"""What a card tells of the summary of an evaluation."""
+"""What a card keeps of the summary of an evaluation."""
 
 
 def card_of(trained: Trained, name: str, *, licence: str) -> Table:
@@ -144,7 +144,7 @@ def _score(question: Mapping[str, Any], one: Mapping[str, Any]) -> Table:
 
 
 def headline(card: Mapping[str, Any]) -> Table | None:
-    """The score that stands for an agent: held-out mazes of its task and size, sampled actions, its own noise."""
+    """The representative score of an agent: held-out mazes of its task and size, sampled actions, its own noise."""
     task = card["task"]
     fitting = [
         score
@@ -158,12 +158,12 @@ def headline(card: Mapping[str, Any]) -> Table | None:
 
 
 def _played(scenarios: Mapping[str, Any]) -> tuple[str | None, int | None]:
-    """Task and size of what was played; of somebody's environment its id."""
+    """Task and size of what was played; of another environment its id."""
     return scenarios.get("env") or scenarios["task"], scenarios["size"]
 
 
 def limits(trained: Trained, scores: list[Table]) -> list[str]:
-    """What somebody should know before they use it, one sentence each."""
+    """Known limits, one sentence each."""
     config = trained.config
     made = config.env.id or f"ViZDoom with rendering {config.env.rendering}"
     found = [
@@ -176,7 +176,7 @@ def limits(trained: Trained, scores: list[Table]) -> list[str]:
             f"Its map covers arenas of up to {trained.extent:g} map units; it does not remember what lies beyond."
         )
     if not config.env.ego_motion_noise:
-        found.append("Trained with exact ego-motion; it has not met noise.")
+        found.append("Trained with exact ego-motion; noise is untested.")
     if config.imitate != "none":
         found.append(f"Not trained by reward alone: it imitated the {config.imitate}.")
     if trained.decisions < config.budget:

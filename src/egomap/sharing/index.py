@@ -17,7 +17,7 @@ from egomap.util.files import write_whole
 
 
 def entries(root: Path) -> list[dict[str, Any]]:
-    """What the index says: one entry for each exported agent below `root`, by name."""
+    """The entries of the index: one for each exported agent below `root`, by name."""
     folders = sorted(path.parent for path in root.rglob(WEIGHTS))
     return [_entry(folder, folder.relative_to(root).as_posix()) for folder in folders]
 

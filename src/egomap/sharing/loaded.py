@@ -28,7 +28,7 @@ class LoadedAgent:
     """A trained agent; `egomap.load_agent` gives one.
 
     Call `act` once for each observation, in order, and `reset` where an episode begins: the memory is as long as the
-    calls in between. One environment and a batch of N are told apart by the shape of `rgb`; in a batch each
+    calls in between. One environment and a batch of N are distinguished by the shape of `rgb`; in a batch each
     environment has a memory and a stream of random numbers of its own.
 
     Attributes:
@@ -87,7 +87,7 @@ class LoadedAgent:
 
         Args:
             observation: Arrays or tensors by name, as the environments of `egomap.envs` give them: rgb (3, H, W)
-                uint8, depth (H, W) in map units, pose (3,), ego_motion (3,), and, if it is told rewards, reward ().
+                uint8, depth (H, W) in map units, pose (3,), ego_motion (3,), and, if it uses rewards, reward ().
                 Of a batch with a leading axis N. Others are ignored.
 
         Returns:

@@ -1,4 +1,4 @@
-"""An agent's card for people and for hubs: Markdown, with a head in YAML that hubs read.
+"""An agent's card as Markdown, with metadata in YAML for hubs.
 
 Input: a card from `egomap.sharing.card`. Output: text. Every value in the head is written as JSON,
 which is YAML as well, so that nothing in a name can be taken for syntax.
