@@ -250,7 +250,7 @@ class Agent(nn.Module):
         return figures(self.memory, trace)
 
     def following(self, step: AgentStep, choices: Tensor) -> dict[str, float]:
-        """Whom the agent follows: shares of `choices` (any shape) by name, and the entropy of that choice in `step`.
+        """Selections: shares of `choices` (any shape) by name, and the entropy of the selection in `step`.
 
         The entropy is a part of the largest there is: 1 is even, 0 is certain. Empty without guides.
         """

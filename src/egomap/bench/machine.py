@@ -1,4 +1,4 @@
-"""What `egomap doctor` tells of a machine besides its engine: processor, optional programs, the speed to expect.
+"""What `egomap doctor` reports of a machine besides its engine: processor, optional programs, the speed to expect.
 
 Input: nothing. Output: checks like those of `egomap.envs.doctor`, one after the other, the measured
 one last. Torch and what needs it is imported by the checks themselves, so that a broken installation fails the checks
@@ -47,7 +47,7 @@ def machine_checks(
 
 
 def features(text: str) -> tuple[str, set[str]]:
-    """Model name and features of the first processor in the text of /proc/cpuinfo; empty where it tells none."""
+    """Model name and features of the first processor in the text of /proc/cpuinfo; empty where there is none."""
     fields: dict[str, str] = {}
     for line in text.splitlines():
         name, _, value = line.partition(":")
@@ -78,7 +78,7 @@ def _instructions() -> str:
 
     flags = _cpu_info()[1]
     if not flags:
-        bf16 = "whether it computes in bf16 cannot be told"
+        bf16 = "whether it computes in bf16 is unknown"
     else:
         bf16 = "native bf16" if flags & BF16_FLAGS else "no native bf16 (emulated, and slow)"
     return f"torch uses {torch.backends.cpu.get_cpu_capability()}, {bf16}"

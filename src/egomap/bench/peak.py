@@ -27,7 +27,7 @@ def highest_mb() -> float:
 
 
 def resident_mb() -> float:
-    """What it has resident now; where the system does not tell (only Linux does), the most so far."""
+    """What it has resident now; where the system does not report it (only Linux does), the most so far."""
     try:
         lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     except OSError:

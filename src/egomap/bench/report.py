@@ -23,7 +23,7 @@ def measure(
 
     others = [kind for kind in dict.fromkeys(others) if kind not in KINDS]
     for kind in others:
-        make_agent(kind)  # what cannot be built is told before anything is measured
+        make_agent(kind)  # a memory that cannot be built is refused before anything is measured
     runs: dict[str, Callable[[], dict[str, float]]] = {
         "engines": measure_engines,
         "memory": lambda: measure_memory(others=others),
