@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from egomap.bars import table_console
+
 Progress = Callable[[int, int], None]
 
 
@@ -15,7 +17,7 @@ def measure(
     Args:
         parts: What to measure.
         others: Memories to measure besides, in the parts memory and training.
-        progress: Told (done, in all).
+        progress: Called with (done, in all).
     """
     from egomap.bench.engines import measure_engines
     from egomap.bench.memory import make_agent, measure_memory
@@ -51,11 +53,10 @@ def bars() -> dict[str, str]:
 
 def show(figures: dict[str, float]) -> None:
     """Print the figures as a table."""
-    from rich.console import Console
     from rich.table import Table
 
     table, wanted = Table("figure", "value", "bar"), bars()
     for name, value in figures.items():
         shown = f"{value:,.3g}" if abs(value) < 100 else f"{value:,.0f}"
         table.add_row(name, shown, wanted.get(name, ""))
-    Console().print(table)
+    table_console().print(table)

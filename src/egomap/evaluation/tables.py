@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from egomap.bars import table_console
+
 if TYPE_CHECKING:  # for it brings torch along, and commands that only check their flags need none
     from egomap.evaluation.runner import EpisodeResult
 
@@ -28,7 +30,6 @@ def summary(results: Sequence[EpisodeResult]) -> dict[str, Any]:
 
 def print_scores(results: Results) -> None:
     """A table with one row for each agent."""
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("agent", "mean return", "std", "solved", "median decisions when solved")
@@ -41,7 +42,7 @@ def print_scores(results: Results) -> None:
             _solved(found),
             _figure(found["median_decisions_to_success"], ".0f"),
         )
-    Console().print(table)
+    table_console().print(table)
 
 
 def print_evaluations(answer: Mapping[str, Any]) -> None:
@@ -63,7 +64,6 @@ def print_evaluations(answer: Mapping[str, Any]) -> None:
 
 
 def _print_legs(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     noisy = any(row["noise"] for _, row in rows)
@@ -71,7 +71,7 @@ def _print_legs(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
     heads += ["efficiency", "95 % interval", "revisited"]
     many = any(len(row["summary"].get("legs", ())) > 2 for _, row in rows)
     heads += ["since seen", "detour"] if many else []
-    console = Console()
+    console = table_console()
     padding = (0, 1) if console.width >= 100 else (0, 0)
     table = Table(title="legs", title_justify="left", padding=padding)
     for head in heads:
@@ -104,7 +104,6 @@ def leg_cells(leg: Mapping[str, Any]) -> list[str]:
 
 
 def _print_lesions(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     if not rows:
@@ -128,11 +127,10 @@ def _print_lesions(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
                 f"{low:+.3f} to {high:+.3f}",
                 *(_solved(each) for each in (intact, lesion["summary"])),
             )
-    Console().print(table)
+    table_console().print(table)
 
 
 def _print_summaries(title: str, who: str, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     noisy = any(row["noise"] for _, row in rows)
@@ -154,7 +152,7 @@ def _print_summaries(title: str, who: str, rows: Sequence[tuple[str, Mapping[str
             _figure(found["median_decisions_to_success"], ".0f"),
             _figure(found["share_of_optimum"], ".1%"),
         )
-    Console().print(table)
+    table_console().print(table)
 
 
 def _solved(summary: Mapping[str, Any]) -> str:

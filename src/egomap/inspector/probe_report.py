@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from egomap.bars import table_console
 from egomap.inspector.probe import ProbeResult, Score
 
 if TYPE_CHECKING:
@@ -48,13 +49,12 @@ def rows(result: ProbeResult) -> Iterator[tuple[str, str, str, str]]:
 
 def print_table(result: ProbeResult) -> None:
     """The table, on stdout."""
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("linear probe", "trained", "untrained", "chance")
     for row in rows(result):
         table.add_row(*row)
-    Console().print(table)
+    table_console().print(table)
 
 
 def figure(result: ProbeResult, kind: str) -> bytes:

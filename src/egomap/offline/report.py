@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from egomap.bars import table_console
 from egomap.offline.learn import Measures
 
 COLUMNS = ("action", "way", "home", "goal", "seen")
@@ -90,11 +91,10 @@ def markdown(lines: Sequence[Line]) -> str:
 
 def print_table(lines: Sequence[Line], title: str) -> None:
     """The table, on stdout."""
-    from rich.console import Console
     from rich.table import Table
 
     head, *body = rows(lines)
-    console = Console()
+    console = table_console()
     padding = (0, 1) if console.width >= 110 else (0, 0)
     table = Table(title=title, title_justify="left", padding=padding)
     for name in head:

@@ -7,15 +7,16 @@ from typing import Literal
 
 import tyro
 
+from egomap.bars import table_console
+
 
 def agents() -> int:
-    """List the trained agents that come with egomap: task, training, score, size.
+    """List the released agents, which come with egomap: task, training, score, size.
 
     Wherever a command takes RUN it takes such a name.
 
     Example: egomap agents
     """
-    from rich.console import Console
     from rich.table import Table
 
     from egomap.training.names import released
@@ -33,8 +34,8 @@ def agents() -> int:
             "-" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
             f"{entry['bytes'] / 1e6:.1f} MB",
         )
-    Console().print(table)
-    print(f"Look into one: egomap inspect {found[0]['name']}")
+    table_console().print(table)
+    print(f"Inspect one: egomap inspect {found[0]['name']}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Progress on stderr, so that stdout stays clean; in a notebook, in the output of the cell.
+"""Progress on stderr, so that stdout stays clean; in a notebook, in the output of the cell. And where tables go.
 
 A notebook's display is updated through IPython alone: it needs no widgets, so it looks the same in JupyterLab, in
 editors and in a saved notebook.
@@ -6,6 +6,7 @@ editors and in a saved notebook.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,19 @@ if TYPE_CHECKING:
 
 DRAW_EVERY = 0.25
 """Seconds between two updates of a display."""
+
+
+FILE_WIDTH = 160
+"""Columns of a table that is written to a file or a pipe, which have no width of their own."""
+
+
+def table_console() -> Console:
+    """Standard output for tables: as wide as the terminal, else as COLUMNS says, else wide enough for ours."""
+    from rich.console import Console
+
+    console = Console()
+    fixed = console.is_terminal or console.is_jupyter or "COLUMNS" in os.environ
+    return console if fixed else Console(width=FILE_WIDTH)
 
 
 def in_notebook() -> bool:
