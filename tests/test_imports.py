@@ -59,8 +59,8 @@ OF_OUR_MAZES = {*WORLDS, "mazes", "vizdoom"}
 BEHIND_THE_SEAM = {"worlds", "rl", "evaluation", "training", "experiments"}
 """These know a simulator by `egomap.worlds.api` alone: neither Doom, nor its mazes..."""
 ROWS = {"training.sources", "training.teachers", "experiments.sets"}
-"""...but for the rows of tables, each of which imports its simulator when it is asked for, and for the module that makes
-a campaign's sets."""
+"""...but for the rows of tables, each of which imports its simulator when it is asked for, and for the module that
+makes a campaign's sets."""
 
 ROOT = Path(egomap.__file__).parent
 

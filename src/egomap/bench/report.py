@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from egomap.bars import table_console
+from egomap.util.bars import table_console
 
 Progress = Callable[[int, int], None]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from egomap.bars import table_console
+from egomap.util.bars import table_console
 
 if TYPE_CHECKING:  # for it brings torch along, and commands that only check their flags need none
     from egomap.evaluation.runner import EpisodeResult

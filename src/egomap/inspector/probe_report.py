@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from egomap.bars import table_console
+from egomap.util.bars import table_console
 from egomap.inspector.probe import ProbeResult, Score
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from egomap.bars import table_console
+from egomap.util.bars import table_console
 from egomap.offline.learn import Measures
 
 COLUMNS = ("action", "way", "home", "goal", "seen")
