@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from egomap.util.bars import table_console
 from egomap.inspector.probe import ProbeResult, Score
+from egomap.util.bars import table_console
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

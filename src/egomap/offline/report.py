@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from egomap.util.bars import table_console
 from egomap.offline.learn import Measures
+from egomap.util.bars import table_console
 
 COLUMNS = ("action", "way", "home", "goal", "seen")
 """The targets, in the order of the columns."""
