@@ -25,6 +25,7 @@ LINES = (
     ("scenarios",),
     ("envs",),
     ("geometry", "ways"),
+    ("simulators",),
     ("memory",),
     ("agents",),
     ("zoo",),
@@ -48,7 +49,7 @@ LINE_OF = {name: number for number, line in enumerate(LINES) for name in line}
 OF_THE_PACKAGE = {"api"}
 """What egomap's own __init__ tells type checkers of, and imports when somebody asks for it."""
 
-WORLDS = {"scenarios", "envs"}
+WORLDS = {"scenarios", "envs", "simulators"}
 WITHOUT_TORCH = {"util", "config", "worlds", *WORLDS}
 WITHOUT_WORLDS = {"geometry", "ways", "memory", "agents"}
 """These work on any source of images and poses..."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-from egomap.config import Task, TrainConfig, require
+from egomap.config import Task, TrainConfig, WorldKind, require
 from egomap.util.bars import no_bar, progress_bar
 
 if TYPE_CHECKING:
@@ -139,6 +139,7 @@ def evaluate(
     lesion_by: Replacement | None = None,
     num_envs: int = 16,
     seed: int = 0,
+    world: WorldKind | None = None,
     progress: bool = False,
 ) -> dict[str, Any]:
     """Let agents play every layout of a split equally often, as `egomap evaluate` does; nothing is written.
@@ -159,6 +160,7 @@ def evaluate(
         lesion_by: What takes their place.
         num_envs: Engines at once.
         seed: The same seed gives the same answer.
+        world: Which simulator draws the mazes; None: the one that each was trained in.
         progress: Show bars on stderr.
 
     Returns:
@@ -176,7 +178,7 @@ def evaluate(
 
     question = Question(
         *(split, episodes_per_layout, layouts, argmax, checkpoint, tuple(noise), seed, num_envs),
-        *(tuple(lesion), lesion_by),
+        *(tuple(lesion), lesion_by, world),
     ).validate()
     told = [os.fspath(name) for name in names]
     trained = [name for name in told if name not in SCRIPTED]

@@ -16,10 +16,11 @@ def doctor() -> int:
     """
     from egomap.bench.machine import machine_checks
     from egomap.envs.doctor import Check, checks
+    from egomap.simulators.doctor import checks as simulator_checks
 
     found: list[Check] = []
     for check in itertools.chain(
-        checks(), machine_checks(sound=lambda: not any(one.failed for one in found))
+        checks(), simulator_checks(), machine_checks(sound=lambda: not any(one.failed for one in found))
     ):
         mark = "ok  " if check.ok else "FAIL" if check.needed else "none"
         print(f"{mark}  {check.name}: {check.detail}", flush=True)

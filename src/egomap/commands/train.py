@@ -25,9 +25,9 @@ from egomap.util.bars import progress_bar
 
 if TYPE_CHECKING:
     from egomap.agents.agent import Agent
-    from egomap.envs.vector import DoomVectorEnv
     from egomap.evaluation.runner import EpisodeResult, Player
     from egomap.training.counters import Counters
+    from egomap.worlds.api import Simulated
 
 
 def main(arguments: list[str]) -> int:
@@ -49,7 +49,7 @@ def train(flags: TrainFlags) -> int:
         print(f"{flags.agent} learns nothing; this is how it scores.")
         from egomap.commands.evaluate import EvaluateOptions, evaluate
 
-        options = EvaluateOptions(agents=(flags.agent,), seed=flags.seed)
+        options = EvaluateOptions(agents=(flags.agent,), seed=flags.seed, world=flags.world)
         if flags.scenarios is not None:
             return evaluate(replace(options, scenarios=(flags.scenarios,)))
         return evaluate(replace(options, scenario=flags.scenario, size=flags.size, items=flags.items))
@@ -111,25 +111,16 @@ def _end(path: Path, counters: Counters) -> None:
 def _show_off(path: Path, config: TrainConfig) -> None:
     """The end of the main job: the trained agent beside Random and the Planner, the curve, and what to do next."""
     from egomap.analysis.curves import plot_run
-    from egomap.envs.vector import DoomVectorEnv
     from egomap.evaluation.runner import play
     from egomap.evaluation.tables import print_scores, summary
-    from egomap.training.run import load_agent, worlds_of
+    from egomap.training.run import load_agent, run_spec, worlds_of
+    from egomap.training.sources import source_of
 
     worlds = worlds_of(config, "test")
     results: dict[str, list[EpisodeResult]] = {}
     agent, _, _ = load_agent(path)
     for name in ("random", config.agent.kind, "planner"):
-        env = DoomVectorEnv(
-            min(16, len(worlds)),
-            worlds=worlds,
-            rendering=config.env.rendering,
-            frame_skip=config.env.frame_skip,
-            ego_motion_noise=config.env.ego_motion_noise,
-            watchdog=config.env.watchdog,
-            episodes_per_layout=1,
-            copy=False,
-        )
+        env = source_of(config).open(run_spec(path), worlds, min(16, len(worlds)), episodes_per_layout=1)
         try:
             with progress_bar(f"{name:8}") as progress:
                 results[name] = play(env, _player(name, env, agent), seed=config.seed, progress=progress)
@@ -147,7 +138,7 @@ def _show_off(path: Path, config: TrainConfig) -> None:
     )
 
 
-def _player(name: str, env: DoomVectorEnv, agent: Agent | None) -> Player:
+def _player(name: str, env: Simulated, agent: Agent | None) -> Player:
     """The player of that name; every other name is the trained agent."""
     from egomap.agents.scripted import scripted_agent
     from egomap.evaluation.network import NetworkPlayer

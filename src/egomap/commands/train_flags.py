@@ -26,6 +26,7 @@ SETTINGS: dict[str, str] = {
     "settings": "agent.settings",
     "scenario": "scenario.task",
     "items": "scenario.items",
+    "world": "env.world",
     "env": "env.id",
     "env_fov": "env.fov",
     "env_extent": "env.extent",

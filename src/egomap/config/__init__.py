@@ -36,6 +36,7 @@ from egomap.config.worlds import (
     EnvSettings,
     ScenarioConfig,
     Task,
+    WorldKind,
 )
 from egomap.util.checks import as_float, require, require_length, require_seed, require_whole, require_within
 
@@ -72,6 +73,7 @@ __all__ = [
     "TeacherKind",
     "TrainConfig",
     "UNKNOWN_DEPTH",
+    "WorldKind",
     "Write",
     "as_float",
     "distinctive",

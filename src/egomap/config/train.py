@@ -96,6 +96,11 @@ class TrainConfig:
             not self.env.id or not any(ours),
             "a curriculum, scenarios, a teacher and head starts are of our mazes; leave them out with --env.",
         )
+        doom = (self.files, self.imitate != "none", self.learner.head_start)
+        require(
+            self.env.simulator == "doom" or not any(doom),
+            "a teacher, head starts and .cfg files are of Doom; leave them out with another --world.",
+        )
         for name, chosen, allowed in (
             ("imitate", self.imitate, get_args(TeacherKind)),
             ("device", self.device, get_args(DeviceKind)),
@@ -108,7 +113,8 @@ class TrainConfig:
     def told(self) -> str:
         """Where the agent learns, in words."""
         size = self.scenario.size
-        return self.env.id or self.files or f"{self.scenario.task}, {size} × {size} cells"
+        drawn = "" if self.env.world == "doom" else f", drawn by {self.env.world}"
+        return self.env.id or self.files or f"{self.scenario.task}, {size} × {size} cells{drawn}"
 
     @property
     def place(self) -> str:
@@ -117,7 +123,8 @@ class TrainConfig:
             return re.sub(r"[^\w.-]+", "-", self.env.id)
         if self.files:
             return re.sub(r"[^\w.-]+", "-", Path(self.files).stem).strip("-") or "files"
-        return f"{self.scenario.task}-{self.scenario.size}"
+        drawn = "" if self.env.world == "doom" else f"-{self.env.world}"
+        return f"{self.scenario.task}-{self.scenario.size}{drawn}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, for `json.dumps`."""

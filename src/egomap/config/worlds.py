@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 from egomap.config.plain import later
 from egomap.util.checks import as_float, require, require_seed, require_within
@@ -25,6 +25,10 @@ ACTIONS = ("turn left", "turn right", "forward", "forward left", "forward right"
 NUM_ACTIONS = len(ACTIONS)
 
 
+WorldKind = Literal["doom", "miniworld"]
+"""What draws our mazes."""
+
+
 @dataclass(frozen=True)
 class EnvSettings:
     """How the worlds are shown and stepped; what is in them is the scenario's matter."""
@@ -37,6 +41,8 @@ class EnvSettings:
     """Standard deviation of the factor N(1, sigma) on each ego-motion reading; the error accumulates."""
     watchdog: float = 30.0
     """Seconds after which an engine that does not answer is killed and replaced."""
+    world: WorldKind = later("doom")  # noqa: RUF009
+    """Which simulator draws our mazes: doom, or miniworld (needs the extra `miniworld`)."""
     id: str = later("")
     """A Gymnasium environment instead of Doom: package:EnvId or package.module:function; empty: Doom."""
     fov: float = later(0.0)
@@ -51,7 +57,7 @@ class EnvSettings:
     held_out: int = later(64)
     """Episodes, each with a seed of its own, that it is evaluated in."""
     workers: int | None = later(None)
-    """Processes that step it; 0: this one; None: one for each core."""
+    """Processes that step it, or another world than Doom; 0: this one; None: one for each core."""
 
     def validate(self) -> EnvSettings:
         """Return self, or raise a ValueError that says which value is out of range."""
@@ -74,12 +80,24 @@ class EnvSettings:
         require_within("env-held-out", self.held_out, 1, 10_000)
         if self.workers is not None:
             require_within("env-workers", self.workers, 0, 1024)
-        given = self != EnvSettings(self.rendering, self.frame_skip, self.ego_motion_noise, self.watchdog)
+        worlds = get_args(WorldKind)
+        require(self.world in worlds, f"world must be one of {', '.join(worlds)}; got {self.world!r:.80}.")
+        own = EnvSettings(self.rendering, self.frame_skip, self.ego_motion_noise, self.watchdog, self.world)
         require(
-            bool(self.id) or not given,
-            "env-fov, env-extent, env-unit, env-depth-range, env-held-out and env-workers go with --env.",
+            bool(self.id) or replace(self, workers=None) == own,
+            "env-fov, env-extent, env-unit, env-depth-range and env-held-out go with --env.",
         )
+        require(
+            self.simulator != "doom" or self.workers is None,
+            "env-workers goes with --env, or another --world.",
+        )
+        require(not self.id or self.world == "doom", "--world draws our mazes, and --env is another world.")
         return self
+
+    @property
+    def simulator(self) -> str:
+        """What kind of simulator it is; `egomap.training.sources` has a row for each."""
+        return "gymnasium" if self.id else self.world
 
 
 _WHOLE_NUMBERS = ("size", "items", "cell", "train", "test", "seed")

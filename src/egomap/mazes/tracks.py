@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from egomap.envs.vector import DoomVectorEnv
+from egomap.config import FRAME_SKIP
 from egomap.mazes.legs import Leg, Track, legs_of
-from egomap.worlds.api import World
+from egomap.worlds.api import Simulated, World
 from egomap.worlds.episodes import Episode
 
 
 class Recorder:
-    """Watches a `DoomVectorEnv`; files that come without a layout have no legs."""
+    """Watches environments; worlds that come without a layout have no legs."""
 
-    def __init__(self, env: DoomVectorEnv) -> None:
-        self._env = env
+    def __init__(self, env: Simulated, frame_skip: int = FRAME_SKIP) -> None:
+        self._env, self._frame_skip = env, frame_skip
         self._worlds: list[World | None] = [None] * env.num_envs
         self._poses: list[list[np.ndarray]] = [[] for _ in range(env.num_envs)]
         self._rewards: list[list[float]] = [[] for _ in range(env.num_envs)]
@@ -45,4 +45,4 @@ class Recorder:
             return None
         poses, rewards = np.array(self._poses[index]), np.array(self._rewards[index])
         track = Track(world.layout, poses, rewards, timed_out)
-        return legs_of(track, self._env.camera, frame_skip=self._env.settings.frame_skip)
+        return legs_of(track, self._env.world_spec.camera, frame_skip=self._frame_skip)

@@ -66,6 +66,7 @@ def _task(config: TrainConfig) -> Table:
             **{"frame_skip": env.frame_skip, "ego_motion_noise": env.ego_motion_noise},
         }
     return {
+        **({"world": env.world} if env.world != "doom" else {}),
         "task": scenario.task,
         "size": config.curriculum[-1] if config.curriculum else scenario.size,
         "items": scenario.items if scenario.task == "ordered-items" else None,
@@ -149,7 +150,7 @@ def headline(card: Mapping[str, Any]) -> Table | None:
     fitting = [
         score
         for score in card["scores"]
-        if _played(score["scenarios"]) == (task["task"], task["size"])
+        if _played(score["scenarios"]) == (task["task"], task["size"], task.get("world"))
         and score["split"] == "test"
         and not score["argmax"]
         and score["noise"] == task["ego_motion_noise"]
@@ -157,15 +158,16 @@ def headline(card: Mapping[str, Any]) -> Table | None:
     return max(fitting, key=lambda score: score["episodes"], default=None)
 
 
-def _played(scenarios: Mapping[str, Any]) -> tuple[str | None, int | None]:
-    """Task and size of what was played; of another environment its id."""
-    return scenarios.get("env") or scenarios["task"], scenarios["size"]
+def _played(scenarios: Mapping[str, Any]) -> tuple[str | None, int | None, str | None]:
+    """Task, size and simulator of what was played; of another environment its id, in Doom no simulator."""
+    return scenarios.get("env") or scenarios["task"], scenarios["size"], scenarios.get("world")
 
 
 def limits(trained: Trained, scores: list[Table]) -> list[str]:
     """Known limits, one sentence each."""
     config = trained.config
-    made = config.env.id or f"ViZDoom with rendering {config.env.rendering}"
+    drawn = {"doom": "ViZDoom", "miniworld": "MiniWorld"}[config.env.world]
+    made = config.env.id or f"{drawn} with rendering {config.env.rendering}"
     found = [
         f"Trained with one seed ({config.seed}); agents of other seeds may score differently.",
         f"Made for {made} and a frame skip of {config.env.frame_skip}: other pictures, cameras or simulators are "

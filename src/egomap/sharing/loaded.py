@@ -126,6 +126,10 @@ class LoadedAgent:
         require(
             not config.env.id, f"{self.name} plays {config.env.id}; make that environment by gymnasium.make."
         )
+        require(
+            config.env.world == "doom",
+            f"{self.name} was trained in {config.env.world}; egomap evaluate plays there.",
+        )
         size = config.curriculum[-1] if config.curriculum else None
         scenario = config.scenario if size is None else replace(config.scenario, size=size)
         chosen = {

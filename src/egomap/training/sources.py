@@ -25,10 +25,20 @@ def _gymnasium(config: TrainConfig) -> Source:
     return GymSource(config)
 
 
-SOURCES: dict[str, Callable[[TrainConfig], Source]] = {"doom": _doom, "gymnasium": _gymnasium}
+def _miniworld(config: TrainConfig) -> Source:
+    from egomap.simulators.miniworld import MiniWorldSource
+
+    return MiniWorldSource(config)
+
+
+SOURCES: dict[str, Callable[[TrainConfig], Source]] = {
+    "doom": _doom,
+    "miniworld": _miniworld,
+    "gymnasium": _gymnasium,
+}
 """Every kind of simulator."""
 
 
 def source_of(config: TrainConfig) -> Source:
     """Where the worlds of a run come from."""
-    return SOURCES["gymnasium" if config.env.id else "doom"](config)
+    return SOURCES[config.env.simulator](config)

@@ -16,13 +16,20 @@ from egomap.worlds.api import WorldSpec, known
 from egomap.worlds.gym import RawRow, Reader, make
 
 
+class Start(NamedTuple):
+    """How an episode begins: what the environment's `reset` is given."""
+
+    seed: int
+    options: dict[str, Any] | None = None
+
+
 class Order(NamedTuple):
     """One decision to be made."""
 
     row: int
     action: int
-    seed: int | None
-    """Of the episode that follows if this one ends; None: none follows."""
+    following: Start | None
+    """The episode that follows if this one ends; None: none follows."""
 
 
 class Report(NamedTuple):
@@ -78,10 +85,10 @@ class Host:
         self._last = {row: RawRow(*(part[row] for part in arrays.last)) for row in rows}
         self._envs = {row: make(spec.name) for row in rows}
 
-    def reset(self, seeds: Iterable[tuple[int, int]]) -> None:
-        """Begin an episode in each of these rows, with this seed."""
-        for row, seed in seeds:
-            observation, _ = self._envs[row].reset(seed=seed)
+    def reset(self, starts: Iterable[tuple[int, Start]]) -> None:
+        """Begin an episode in each of these rows."""
+        for row, start in starts:
+            observation, _ = self._envs[row].reset(**start._asdict())
             self._reader.read(observation, self._now[row])
 
     def step(self, orders: Iterable[Order]) -> list[Report]:
@@ -100,8 +107,8 @@ class Host:
             self._reader.read(observation, self._now[order.row])
             return Report(float(reward), False, False)
         self._reader.read(observation, self._last[order.row])
-        if order.seed is not None:
-            self.reset([(order.row, order.seed)])
+        if order.following is not None:
+            self.reset([(order.row, order.following)])
         # An end of its own counts, even if time is up in the same decision.
         success = known(info.get("success", info.get("is_success")))
         return Report(float(reward), bool(terminated), not terminated, success)

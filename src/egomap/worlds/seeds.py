@@ -1,4 +1,4 @@
-"""What is played in somebody's Gymnasium environment: episodes that differ in their seed alone.
+"""What is played in Gymnasium environments; in somebody's own: episodes that differ in their seed alone.
 
 What comes in: how many of them. What goes out: a world for each, so that they are evaluated as layouts are: each
 played equally often, the same in every run.
@@ -6,8 +6,25 @@ played equally often, the same in every run.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from egomap.worlds.api import World
+from egomap.worlds.episodes import EpisodeStream, FreshEpisodes
+
+
+class Startable(Sequence[World]):
+    """Worlds that are played by the `reset` of an environment."""
+
+    @abstractmethod
+    def options(self, index: int) -> dict[str, Any] | None:
+        """What `reset` is given to play one of them, beside the episode's seed."""
+
+    @abstractmethod
+    def endless(self, seed: int, position: int) -> EpisodeStream:
+        """Episodes to learn in, from a position on."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +37,7 @@ class SeededWorld:
 
 
 @dataclass(frozen=True)
-class SeededWorlds(Sequence[SeededWorld]):
+class SeededWorlds(Startable):
     """So many fresh seeds of one environment."""
 
     name: str
@@ -34,6 +51,14 @@ class SeededWorlds(Sequence[SeededWorld]):
         if not 0 <= index < self.number:
             raise IndexError(index)
         return SeededWorld(f"{self.name}#{index}")
+
+    def options(self, index: int) -> dict[str, Any] | None:
+        """None: the seed says it all."""
+        return None
+
+    def endless(self, seed: int, position: int) -> FreshEpisodes:
+        """Episodes to learn in: no seed comes twice."""
+        return FreshEpisodes(seed, position)
 
     def first(self, count: int | None) -> SeededWorlds:
         """The first so many of them; all with None."""

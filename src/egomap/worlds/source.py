@@ -6,7 +6,6 @@ of it, fresh seeds to play, vector environments.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from egomap.config import TrainConfig, require
@@ -14,7 +13,7 @@ from egomap.worlds.api import WorldSpec
 from egomap.worlds.gym import examine
 from egomap.worlds.seeds import SeededWorlds
 from egomap.worlds.vector import GymVectorEnv
-from egomap.worlds.worker import examine_apart
+from egomap.worlds.worker import examine_apart, workers_of
 
 
 class GymSource:
@@ -23,16 +22,9 @@ class GymSource:
     def __init__(self, config: TrainConfig) -> None:
         self._settings = config.env
 
-    @property
-    def _workers(self) -> int:
-        """How many processes step the environments."""
-        if self._settings.workers is not None:
-            return self._settings.workers
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
     def examine(self) -> WorldSpec:
         """Make the environment, read what it tells, and look at it in some random decisions."""
-        return examine_apart(self._settings) if self._workers else examine(self._settings)
+        return examine_apart(self._settings) if workers_of(self._settings) else examine(self._settings)
 
     def recall(self, extent: float, told: Any) -> WorldSpec:
         """The spec that the run's folder has."""
@@ -64,5 +56,5 @@ class GymSource:
             worlds=worlds,
             episodes_per_layout=episodes_per_layout,
             noise=self._settings.ego_motion_noise if noise is None else noise,
-            workers=self._workers,
+            workers=workers_of(self._settings),
         )

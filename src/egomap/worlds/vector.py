@@ -20,9 +20,9 @@ from gymnasium.vector.utils import batch_space
 from egomap.config import require, require_within
 from egomap.worlds.api import Arrays, Step, Target, WorldSpec
 from egomap.worlds.ego_motion import Odometry, Pose
-from egomap.worlds.episodes import EachLayout, Episode, EpisodeStream, FreshEpisodes
-from egomap.worlds.host import Order, RawRow, Report
-from egomap.worlds.seeds import SeededWorlds
+from egomap.worlds.episodes import EachLayout, Episode, EpisodeStream
+from egomap.worlds.host import Order, RawRow, Report, Start
+from egomap.worlds.seeds import SeededWorlds, Startable
 from egomap.worlds.worker import Crew, InProcess
 
 
@@ -32,9 +32,9 @@ class GymVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
     Args:
         spec: What it is; `egomap.worlds.gym.examine` finds out.
         num_envs: N.
-        worlds: What is played, with `episodes_per_layout`.
-        episodes_per_layout: None plays fresh seeds without end. A number k plays each of `worlds` exactly k times: an
-            environment for which no episode is left stays idle (`idle[i]`), and `exhausted` is True when all are.
+        worlds: What is played.
+        episodes_per_layout: None plays without end, as the worlds say. A number k plays each of `worlds` exactly k
+            times: an environment without an episode left stays idle (`idle[i]`); `exhausted` tells when all are.
         noise: Standard deviation of a factor on each ego-motion reading; the error accumulates in the pose.
         workers: Processes; 0: none but this one.
     """
@@ -46,7 +46,7 @@ class GymVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         spec: WorldSpec,
         num_envs: int = 1,
         *,
-        worlds: SeededWorlds | None = None,
+        worlds: Startable | None = None,
         episodes_per_layout: int | None = None,
         noise: float = 0.0,
         workers: int = 0,
@@ -57,7 +57,7 @@ class GymVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
             f"{spec.name} measures its ego-motion itself; noise can be added only to what is derived from poses.",
         )
         self.world_spec, self.num_envs = spec, num_envs
-        self.worlds = worlds or SeededWorlds(spec.name, 1)
+        self.worlds: Startable = worlds or SeededWorlds(spec.name, 1)
         self.single_observation_space = _space(spec)
         self.single_action_space = gymnasium.spaces.Discrete(spec.num_actions)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -134,7 +134,7 @@ class GymVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
             )
             chosen, position = int(seed or 0), int((options or {}).get("position", 0))  # type: ignore[arg-type]
             self._stream = (
-                FreshEpisodes(chosen, position)
+                self.worlds.endless(chosen, position)
                 if self._repeats is None
                 else EachLayout(len(self.worlds), self._repeats, chosen, position)
             )
@@ -143,7 +143,7 @@ class GymVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         self._running, self._next = self._next, [None] * self.num_envs
         self.idle[:] = [episode is None for episode in self._running]
         begun = np.flatnonzero(~self.idle).tolist()
-        crew.reset([(row, self.episode(row).seed) for row in begun])
+        crew.reset([(row, self._start(self.episode(row))) for row in begun])
         self._draw()
         self._show(crew.arrays.now, begun)
         for row in begun:
@@ -165,7 +165,7 @@ class GymVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         if not fits or actions.min() < 0 or actions.max() > last:
             raise ValueError(f"actions must be {self.num_envs} integers from 0 to {last}; got {actions!r}.")
         orders = [
-            Order(row, action, None if (following := self._next[row]) is None else following.seed)
+            Order(row, action, None if (following := self._next[row]) is None else self._start(following))
             for row, action in enumerate(actions.tolist())
             if not self.idle[row]
         ]
@@ -203,6 +203,9 @@ class GymVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
             raise ValueError("this environment is closed.")
         return self._crew
 
+    def _start(self, episode: Episode) -> Start:
+        return Start(episode.seed, self.worlds.options(episode.layout))
+
     def _draw(self) -> None:
         """A next episode for each environment that has none: in order, so that seed and actions fix them all."""
         assert self._stream is not None
@@ -234,7 +237,7 @@ class GymVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
             for row in again:  # in a measurement every episode counts, so this one is played again
                 if self._repeats is None:
                     self._running[row], self._next[row] = self._next[row], None
-            crew.reset([(row, self.episode(row).seed) for row in sorted(again)])
+            crew.reset([(row, self._start(self.episode(row))) for row in sorted(again)])
         for row in ended:
             if row not in again:
                 self._running[row], self._next[row] = self._next[row], None

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from egomap.config import EnvSettings
 from egomap.worlds.api import WorldSpec
 from egomap.worlds.gym import examine
-from egomap.worlds.host import Host, Order, RawArrays, Report
+from egomap.worlds.host import Host, Order, RawArrays, Report, Start
 
 PATIENCE = 5.0
 """Seconds that a worker has to close its environments."""
@@ -56,6 +56,13 @@ def examine_apart(settings: EnvSettings) -> WorldSpec:
     return spec
 
 
+def workers_of(settings: EnvSettings) -> int:
+    """How many processes step the environments; by default one for each core."""
+    if settings.workers is not None:
+        return settings.workers
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class InProcess:
     """A crew without workers: the environments are in this process, for light ones."""
 
@@ -66,9 +73,9 @@ class InProcess:
         self._host = Host(spec, self.arrays, range(num_envs))
         self._orders: Sequence[Order] = ()
 
-    def reset(self, seeds: Sequence[tuple[int, int]]) -> None:
-        """Begin an episode in each of these rows, with this seed."""
-        self._host.reset(seeds)
+    def reset(self, starts: Sequence[tuple[int, Start]]) -> None:
+        """Begin an episode in each of these rows."""
+        self._host.reset(starts)
 
     def send(self, orders: Sequence[Order]) -> None:
         """Take orders; `receive` must follow."""
@@ -107,9 +114,9 @@ class Crew:
             self.close()
             raise
 
-    def reset(self, seeds: Sequence[tuple[int, int]]) -> None:
-        """Begin an episode in each of these rows, with this seed."""
-        parts = [[pair for pair in seeds if pair[0] in rows] for rows in self._rows]
+    def reset(self, starts: Sequence[tuple[int, Start]]) -> None:
+        """Begin an episode in each of these rows."""
+        parts = [[pair for pair in starts if pair[0] in rows] for rows in self._rows]
         asked = [i for i, part in enumerate(parts) if part]
         for i in asked:
             self._workers[i].ask("reset", parts[i])

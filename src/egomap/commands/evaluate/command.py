@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from egomap.commands.evaluate.question import Question, parse_levels
-from egomap.config import Task, require
+from egomap.config import Task, WorldKind, require
 from egomap.util.bars import progress_bar
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ class EvaluateOptions:
     """Items of the default ordered-items set."""
     scenarios: tuple[str, ...] = ()
     """A folder of `egomap generate` or of .cfg files, or any .cfg files (a glob pattern too), instead."""
+    world: WorldKind | None = None
+    """Which simulator draws the mazes, doom or miniworld: an agent of one can be tried in the other (default: the one
+    that each run was trained in)."""
     split: Literal["train", "test"] = "test"
     """Which layouts of the set."""
     episodes_per_layout: int = 1
@@ -77,6 +80,7 @@ class EvaluateOptions:
         return Question(
             *(self.split, self.episodes_per_layout, self.layouts, self.argmax, self.checkpoint),
             *(parse_levels(self.noise), self.seed, self.num_envs, self.lesion, self.lesion_by),
+            world=self.world,
         ).validate()
 
     def worlds(self) -> Worlds | None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from egomap.agents.agent import Agent
 from egomap.agents.scripted import ScriptedKind
 from egomap.commands.evaluate.question import Question
-from egomap.config import TrainConfig, require
+from egomap.config import TrainConfig, WorldKind, require
 from egomap.envs.worlds import Worlds
 from egomap.memory.lesions import lesioned_parts, parts_of, possible
 from egomap.memory.protocol import has_map
@@ -84,13 +84,18 @@ def entries_of(
             worlds is None or not config.env.id,
             f"{one.source.name} was trained in {config.env.id} and plays nothing else; name no scenario.",
         )
+        require(
+            question.world is None or not config.env.id,
+            f"{one.source.name} was trained in {config.env.id}, which no other simulator draws; leave out --world.",
+        )
         own = worlds if worlds is not None else worlds_of(config, question.split)
+        stage = _in_world(config, question.world)
         found.append(
             Entry(
                 config.agent.kind,
                 own.first(question.layouts),
-                config,
-                one.spec,
+                stage,
+                one.spec if stage is config else source_of(stage).recall(one.extent, None),
                 one.source,
                 config,
                 one.agent,
@@ -99,31 +104,39 @@ def entries_of(
             )
         )
     _require_lesions(found, question)
-    places = [_ours(worlds)] if worlds is not None else [_shared(one) for one in found]
+    places = [_ours(worlds, question.world)] if worlds is not None else [_shared(one) for one in found]
     require(bool(places) or not agents, "an agent without a run needs scenarios to play.")
     for kind in agents:
         seen: list[Any] = []
         for place, stage, spec in places:
             part = place.first(question.layouts)
-            if part not in seen:
-                seen.append(part)
+            if (part, stage.env.simulator) not in seen:
+                seen.append((part, stage.env.simulator))
                 found.append(Entry(kind, part, stage, spec))
         require(
-            kind == "random" or all(world.layout is not None for one in seen for world in one),
+            kind == "random" or all(world.layout is not None for part, _ in seen for world in part),
             f"the {kind} needs the layout{' for its task' if kind == 'explorer' else ''}, and these scenario files "
             "come without one.",
         )
     return found
 
 
-def _ours(worlds: Worlds) -> tuple[Any, TrainConfig, WorldSpec]:
+def _in_world(config: TrainConfig, world: WorldKind | None) -> TrainConfig:
+    """The settings with the mazes drawn by a simulator; the same object if it is their own, or none is named."""
+    if world in (None, config.env.world):
+        return config
+    return replace(config, env=replace(config.env, world=world))
+
+
+def _ours(worlds: Worlds, world: WorldKind | None) -> tuple[Any, TrainConfig, WorldSpec]:
     """Worlds of our own for an agent without a run, shown as by default."""
-    return worlds, TrainConfig(), source_of(TrainConfig()).recall(worlds.extent, None)
+    stage = _in_world(TrainConfig(), world)
+    return worlds, stage, source_of(stage).recall(worlds.extent, None)
 
 
 def _shared(one: Entry) -> tuple[Any, TrainConfig, WorldSpec]:
     """A run's worlds, for an agent without one; our own are shown to it as by default."""
-    return (one.worlds, one.stage, one.spec) if one.stage.env.id else _ours(one.worlds)
+    return (one.worlds, one.stage, one.spec) if one.stage.env.id else _ours(one.worlds, one.stage.env.world)
 
 
 def warnings(found: Sequence[Entry]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from egomap.config import EnvSettings, require, require_seed, require_within
+from egomap.config import EnvSettings, WorldKind, require, require_seed, require_within
 
 if TYPE_CHECKING:  # for it brings torch along, and bad input is to be told at once
     from egomap.memory.lesions import Replacement
@@ -34,6 +34,8 @@ class Question:
     """Also with these parts of the memory replaced: names, several joined by "+", or "all"."""
     lesion_by: Replacement | None = None
     """What takes their place; None: reads by their mean, what is kept by zeros."""
+    world: WorldKind | None = None
+    """Which simulator draws the mazes; None: the one that each run was trained in."""
 
     def validate(self) -> Question:
         """Return self, or raise a ValueError that says which value is out of range."""

@@ -17,12 +17,10 @@ from egomap.commands.evaluate.entries import Entry
 from egomap.commands.evaluate.question import Question
 from egomap.compute import torch_threads
 from egomap.config import EnvSettings
-from egomap.envs.vector import DoomVectorEnv
 from egomap.evaluation.answer import FORMAT, as_text, groups
 from egomap.evaluation.lesions import INTACT, play_lesions, replacements
 from egomap.evaluation.runner import EpisodeResult, Player, ScriptedPlayer, play
 from egomap.evaluation.scores import layout_scores, summarise
-from egomap.evaluation.watching import NOBODY
 from egomap.evaluation.worth import Scores, lesion_entry
 from egomap.mazes.explorer import ExplorerPlayer
 from egomap.mazes.optimum import Bar, optima
@@ -54,6 +52,7 @@ def evaluate(found: Sequence[Entry], question: Question, bar: Bar) -> dict[str, 
         answers.append(answer)
     # Lesions are left out where there are none, so that files of other questions keep their names.
     silent = {"num_envs"} if question.lesions else {"num_envs", "lesions", "lesion_by"}
+    silent |= {"world"} if question.world is None else set()
     return {
         "format": FORMAT,
         "question": {name: value for name, value in asdict(question).items() if name not in silent},
@@ -103,7 +102,7 @@ def _play(one: Entry, level: float, question: Question, bar: Bar) -> dict[str, l
         episodes_per_layout=question.episodes_per_layout,
         noise=level,
     )
-    watcher = Recorder(env) if isinstance(env, DoomVectorEnv) else NOBODY
+    watcher = Recorder(env, one.stage.env.frame_skip)
     try:
         if one.agent is None:
             with bar(title) as progress:
@@ -151,6 +150,7 @@ def _description(one: Entry, level: float) -> dict[str, Any]:
             "size": None if layout is None else layout.size,
             "goals": None if layout is None else len(layout.goals),
             **({"env": one.stage.env.id} if one.stage.env.id else {}),
+            **({"world": one.stage.env.world} if one.stage.env.world != "doom" else {}),
             "layouts": len(one.worlds),
             "digest": sha256(canonical([world.id for world in one.worlds]))[:12],
         },
