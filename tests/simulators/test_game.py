@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from egomap.agents.scripted import scripted_agent
+from egomap.agents.planner import PlannerAgent
 from egomap.config import Task
 from egomap.envs import DoomEnv
 from egomap.scenarios.dataset import ScenarioSet
@@ -66,19 +66,16 @@ def test_green_counts_after_red_only_and_pillars_stay() -> None:
     assert (game.present, game.standing) == ([0], [0, 1])
     for _ in range(5):  # it begins within reach of the green pillar
         assert game.play(LEFT).reward == pytest.approx(4 * LIVING_REWARD)
-    game = Game(layout, math.atan2(32, 4 * 128 + 32))  # towards the red one
-    while game.reached == 0:
-        turn = game.play(FORWARD)
-    assert turn.reward == pytest.approx(0.5, abs=0.001) and not turn.solved
+    game = Game(layout, 0.0)  # along the south of both pillars
+    paid = [game.play(FORWARD).reward for _ in range(20)]
+    assert max(paid) == pytest.approx(0.5, abs=0.001)
     assert (game.present, game.standing) == ([1], [0, 1])
-    for _ in range(20):  # a pillar is solid
-        game.play(FORWARD)
-    assert max(abs(game.body.x - 256), abs(game.body.y)) >= 32
-    while abs(wrap(game.body.heading - math.pi)) > 0.12:
-        game.play(LEFT)
-    while not turn.solved:
-        turn = game.play(FORWARD)
-    assert turn.reward == pytest.approx(0.5, abs=0.001)
+    for _ in range(200):
+        off = wrap(math.pi - game.body.heading)
+        turn = game.play(FORWARD if abs(off) < 0.13 else LEFT)
+        if turn.solved:
+            break
+    assert turn.solved and turn.reward == pytest.approx(0.5, abs=0.002)
 
 
 def test_walls_stop_and_time_is_up() -> None:
@@ -89,35 +86,60 @@ def test_walls_stop_and_time_is_up() -> None:
     assert sum(rewards) == pytest.approx(EPISODE_TICS * LIVING_REWARD)
 
 
-@pytest.mark.slow(seconds=20)
+@pytest.mark.parametrize("heading", np.linspace(-3, 3, 13).tolist())
+def test_nobody_is_caught_at_the_pillars_corner(heading: float) -> None:
+    """The player begins at the corner of the green pillar, in the engine free to go everywhere but into it."""
+    game = Game(Layout("find-return", 3, 128, (), Cell(1, 1), (Cell(2, 2), Cell(1, 1))), heading)
+    for _ in range(8):
+        game.play(FORWARD)
+        assert max(abs(game.body.x), abs(game.body.y)) >= 32 - 1e-6
+    assert math.dist(game.body[:2], (-32.0, -32.0)) > 25
+
+
+def in_doom(env: DoomEnv, layout: Layout, index: int) -> tuple[float, int, float, bool]:
+    """The heading that an episode begins with, and how the Planner fares: decisions, return, success."""
+    observation, _ = env.reset(seed=index, options={"layout": index})
+    heading, agent, paid = float(observation["pose"][2]), PlannerAgent(), 0.0
+    agent.begin(0, layout, index)
+    for decision in range(600):
+        action = agent.act(0, observation["pose"].astype(float))
+        observation, reward, terminated, truncated, info = env.step(np.int64(action))
+        paid += float(reward)
+        if terminated or truncated:
+            return heading, decision + 1, paid, bool(info["success"])
+    raise AssertionError("the episode has no end")
+
+
+@pytest.mark.slow(seconds=8)
 @pytest.mark.parametrize("task", TASKS)
-def test_the_same_actions_lead_to_the_same_places_and_rewards_as_in_doom(
-    task: Task, sets: dict[Task, ScenarioSet]
-) -> None:
-    """The Planner plays in Doom; the game is given its actions, from the same heading."""
+def test_the_planner_fares_as_in_doom(task: Task, sets: dict[Task, ScenarioSet]) -> None:
     env = DoomEnv(task=task, scenarios=sets[task], split="test")
-    agent = scripted_agent("planner")
-    solved = 0
     for index, layout in enumerate(sets[task].layouts["test"]):
-        observation, _ = env.reset(seed=index, options={"layout": index})
-        game = Game(layout, float(observation["pose"][2]))
+        heading, decisions, expected, success = in_doom(env, layout, index)
+        game, agent, paid = Game(layout, heading), PlannerAgent(), 0.0
         agent.begin(0, layout, index)
-        terminated = False
-        paid, expected = 0.0, 0.0
-        while not terminated:
-            action = agent.act(0, observation["pose"].astype(float))
-            observation, reward, terminated, truncated, info = env.step(np.int64(action))
-            turn = game.play(action)
-            paid, expected = paid + turn.reward, expected + float(reward)
-            assert not truncated
-            if not terminated and not turn.solved:
-                there = math.dist(observation["pose"][:2], (game.body.x, game.body.y))
-                assert there < 8, f"{there:.1f} map units off after {info['decisions']} decisions"
-            if terminated != turn.solved:  # at a goal's edge a decision sooner or later
+        while True:
+            body = game.body
+            turn = game.play(agent.act(0, np.array([body.x, body.y, body.heading])))
+            paid += turn.reward
+            if any(turn[1:]):
                 break
-        # A decision costs 0.0004; whoever slides along a wall may be a few units elsewhere.
-        solved += terminated == turn.solved
-        if terminated and turn.solved:
-            assert paid == pytest.approx(expected, abs=0.002)
+        assert success and turn.solved
+        # Where it slides along a wall the model of its body is a few units off, a decision or two for a turn.
+        assert abs(math.ceil(game.tics / 4) - decisions) <= 2 + decisions // 8
+        assert paid == pytest.approx(expected, abs=0.0004 * (3 + decisions // 8))
     env.close()
-    assert solved >= len(sets[task].layouts["test"]) - 1
+
+
+@pytest.mark.slow
+def test_away_from_walls_it_goes_where_the_engine_goes(sets: dict[Task, ScenarioSet]) -> None:
+    """Open loop, in the middle of a cell: turns that speed up, thrust and coasting."""
+    env = DoomEnv(task="labyrinth", scenarios=sets["labyrinth"], split="test")
+    observation, _ = env.reset(seed=3, options={"layout": 0})
+    game = Game(sets["labyrinth"].layouts["test"][0], float(observation["pose"][2]))
+    for action in (0, 0, 2, 1, 2, 0, 4, 1, 1, 3):
+        observation = env.step(np.int64(action))[0]
+        game.play(action)
+        assert math.dist(observation["pose"][:2], game.body[:2]) < 0.2
+        assert abs(wrap(observation["pose"][2] - game.body.heading)) < 0.01
+    env.close()

@@ -23,9 +23,11 @@ from egomap.scenarios.tasks import (
     TOUCH_DISTANCE,
     player_start,
 )
-from egomap.ways.body import Body, Course, Walls, move
+from egomap.ways.body import PUSH_OF, Body, Course, Walls, move
 
 NOWHERE = (math.inf, math.inf)
+SLIP = 0.01
+"""Map units."""
 
 
 class Turn(NamedTuple):
@@ -77,7 +79,7 @@ class Game:
         """Hold an action for the tics of one decision, or to the end of the episode."""
         reward = 0.0
         for _ in range(self._frame_skip):
-            self.body, _ = move(self.body, action, self._course, 1)
+            self.body = self._moved(action)
             self.tics += 1
             reward += LIVING_REWARD
             touched = next((goal for goal in self.present if self._touches(goal)), None)
@@ -93,6 +95,22 @@ class Game:
             if self.tics >= EPISODE_TICS:
                 return Turn(reward, timed_out=True)
         return Turn(reward)
+
+    def _moved(self, action: int) -> Body:
+        """The body after a tic; who runs into a corner, as of the pillar at the start, slides past it as in Doom."""
+        before = self.body
+        after, _ = move(before, action, self._course, 1)
+        stuck = PUSH_OF[action] and (after.x, after.y) == (before.x, before.y)
+        if not stuck:
+            return after
+        beside = before._replace(y=before.y + math.copysign(SLIP, math.sin(after.heading)))
+        inside = any(
+            x0 < beside.x < x1 and y0 < beside.y < y1
+            for x0, y0, x1, y1 in self._course.walls.near(beside.x, beside.y)
+        )
+        if inside or abs(beside.y) > self._course.half:
+            return after  # a wall
+        return move(beside, action, self._course, 1)[0]
 
     def _touches(self, goal: int) -> bool:
         x, y = self._places[goal]
