@@ -19,7 +19,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
 TORCH = "torch>=2.4,<2.13.1"
-EXTRAS = ".[kernels,video,dev]"
+EXTRAS = ".[kernels,video,miniworld,dev]"
 
 
 def succeeds(*command: str | Path, quiet: bool = False) -> bool:

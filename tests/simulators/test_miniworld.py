@@ -185,6 +185,9 @@ def test_an_agent_is_trained_resumed_and_scored_in_both_worlds(
         assert told["scenarios"]["world"] == "miniworld"
     assert "world" not in scores["doom"][0]["scenarios"]
     assert scores[None][0]["layouts"] == scores["miniworld"][0]["layouts"] != scores["doom"][0]["layouts"]
+    page = tmp_path / "episode.html"
+    assert main(["inspect", run, "--layout", "1", "--out", str(page)]) == 0
+    assert "drawn by miniworld" in page.read_text()
     for told in scores.values():
         assert told[1]["summary"]["mean_return"] > 0.95, "the planner solves it, whoever draws it"
 

@@ -14,13 +14,13 @@ from dataclasses import replace
 import numpy as np
 
 from egomap.agents.agent import Agent
-from egomap.config import EnvSettings, require
-from egomap.envs.vector import DoomVectorEnv
+from egomap.config import EnvSettings, TrainConfig, require
 from egomap.envs.worlds import World, Worlds
 from egomap.evaluation.lesions import Bar, Record, lesion_surgery, play_intact, replacements
 from egomap.evaluation.network import NetworkPlayer
 from egomap.inspector.recording import LesionTrack, Recording
 from egomap.memory.lesions import ALL, Replacement, lesioned_parts, parts_of
+from egomap.training.sources import source_of
 from egomap.worlds.episodes import Episode, episode_seed
 
 EACH = "each"
@@ -64,16 +64,8 @@ def intact_record(
     if how <= {"zero"}:
         return Record(set())
     some = Worlds(worlds.worlds[:INTACT_LAYOUTS])
-    env = DoomVectorEnv(
-        len(some),
-        worlds=some,
-        rendering=settings.rendering,
-        frame_skip=settings.frame_skip,
-        ego_motion_noise=settings.ego_motion_noise,
-        watchdog=settings.watchdog,
-        episodes_per_layout=1,
-        copy=False,
-    )
+    source = source_of(TrainConfig(env=settings))
+    env = source.open(source.recall(some.extent, None), some, len(some), episodes_per_layout=1)
     try:
         return play_intact(env, agent, lesions, by=by, seed=seed, deterministic=deterministic, bar=bar)[1]
     finally:

@@ -14,13 +14,11 @@ import numpy as np
 from egomap.agents.agent import Agent
 from egomap.agents.scripted import ScriptedKind, scripted_agent
 from egomap.config import EnvSettings, require
-from egomap.envs.simulator import Simulator, blank_observation
 from egomap.envs.worlds import World, Worlds
 from egomap.inspector.mind import Mind, Thought
+from egomap.inspector.players import Observation, Player, player_of
 from egomap.inspector.recording import Outcome, Recording
-from egomap.worlds.episodes import Episode, episode_seed
-
-Observation = Mapping[str, np.ndarray]
+from egomap.worlds.episodes import episode_seed
 
 MOST_DECISIONS = 2100
 """A foreign map may have no time limit; a recording has one."""
@@ -131,20 +129,20 @@ class Tape:
 
 
 class Stage:
-    """One engine on which episodes are played one after the other; a context manager that ends it."""
+    """One simulator on which episodes are played one after the other; a context manager that ends it."""
 
     def __init__(self, worlds: Worlds, settings: EnvSettings | None = None) -> None:
         self.worlds = worlds
         self.settings = settings or EnvSettings()
-        self._simulator: Simulator | None = None
+        self._player: Player | None = None
 
     def __enter__(self) -> Stage:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._simulator is not None:
-            self._simulator.close()
-            self._simulator = None
+        if self._player is not None:
+            self._player.close()
+            self._player = None
 
     def check(self, layout: int) -> None:
         """Raise a ValueError if there is no such layout; no engine is started for that."""
@@ -182,19 +180,17 @@ class Stage:
             about: What else to keep as text.
         """
         self.check(layout)
-        if self._simulator is None:
-            self._simulator = Simulator(self.worlds, self.settings)
-        simulator, world = self._simulator, self.worlds[layout]
-        episode = Episode(layout, episode_seed(seed, layout, 0))
-        observation, row = blank_observation()
-        simulator.reset(episode, row)
-        driver.begin(world, episode.seed)
+        if self._player is None:
+            self._player = player_of(self.worlds, self.settings)
+        player, world = self._player, self.worlds[layout]
+        observation = player.begin(layout, seed)
+        driver.begin(world, episode_seed(seed, layout, 0))
         if mind is not None:
             mind.begin()
         tape = Tape()
         outcome: Outcome = "stopped"
         while len(tape.actions) < MOST_DECISIONS:
-            true_pose = simulator.accounts.odometry.true_pose[0].copy()
+            true_pose = player.true_pose
             thought = None if mind is None else mind.see(observation)
             if show is not None:
                 show(observation, true_pose, thought, sum(tape.rewards))
@@ -204,14 +200,12 @@ class Stage:
             tape.decide(observation, true_pose, thought, act.action)
             if mind is not None:
                 mind.acted(*act)
-            observation, row = blank_observation()
-            reward, terminated, truncated = simulator.step(act.action, row)
-            require(not simulator.interrupted, "the engine died in mid-episode; please try again.")
-            tape.receive(reward, bool(simulator.accounts.decisions_since_event[0] == 0))
+            observation, reward, event, ended = player.step(act.action)
+            tape.receive(reward, event)
             if progress is not None:
                 progress(len(tape.actions), MOST_DECISIONS // self.settings.frame_skip)
-            if terminated or truncated:
-                outcome = "solved" if simulator.success else "failed" if terminated else "time is up"
+            if ended is not None:
+                outcome = ended
                 break
         if progress is not None:
             progress(len(tape.actions), len(tape.actions))
@@ -225,7 +219,7 @@ class Stage:
             seed=seed,
             layout=world.layout,
             arena=world.extent,
-            camera=simulator.mode.observation_camera,
+            camera=player.camera,
             outcome=outcome,
             settings=dict(about or {}),
             mind=None if mind is None else mind.track(tape.thoughts),

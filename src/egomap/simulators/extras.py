@@ -10,9 +10,7 @@ import importlib
 import os
 from types import ModuleType
 
-from egomap.config import require
-
-SYSTEM = "apt install libegl1 libgl1-mesa-dri libglu1-mesa"
+SYSTEM = "apt install libegl1 libgl1 libglu1-mesa libgl1-mesa-dri"
 """What Debian and Ubuntu lack for drawing without a screen."""
 
 
@@ -38,8 +36,3 @@ def need(module: str, extra: str) -> ModuleType:
         raise ValueError(
             f"{module} cannot draw here ({told:.200}); on Debian and Ubuntu: {SYSTEM}."
         ) from error
-
-
-def require_picture(least: int, most: int, simulator: str) -> None:
-    """Raise a ValueError if a picture is of one colour: the driver draws nothing."""
-    require(most > least, f"{simulator} draws an empty picture; on Debian and Ubuntu: {SYSTEM}.")
