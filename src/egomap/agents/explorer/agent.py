@@ -1,4 +1,4 @@
-"""Explorer, the agent that knows only what it has seen: nearest frontier first, then the shortest known way.
+"""Explorer, the agent that knows only what it has seen: the best frontier first, then the shortest known way.
 
 Input: observations and rewards, never a layout. Output: an action. It knows the rules of the task
 (what the goals look like and in which order they count) and remembers free space, walls and goals from depth, colours
@@ -20,7 +20,7 @@ from egomap.ways.body import Box
 PAID = 0.3
 """A reward above this is a goal's."""
 KEEP = 0.4
-"""A frontier that was chosen is given up only for one that takes less than this part of its decisions."""
+"""A frontier that was chosen is given up only for one whose price is less than this part of its own."""
 TOUCH = 36.0
 """Map units from an item, along each axis, within which it is touched."""
 BERTH = 5.0
@@ -175,12 +175,12 @@ class Search:
         return cell if ways.cost[cell] >= 0 else None
 
     def _next_frontier(self, ways: Ways, kept: int | None, turning: int) -> int | None:
-        """The frontier cell that is reached soonest; a chosen one is kept while it is one and not much farther."""
+        """The frontier cell that is worth most; a chosen one is kept while it is one and none is much better."""
         edge = self.walker.frontier(ways)
         cells = np.flatnonzero(edge)
         if not len(cells):
             return None
-        price = self.walker.decisions_to(ways, cells, turning)
+        price = self.walker.prices(ways, cells, turning)
         if kept is not None:
             side = ways.room.shape[0]
             row, column = divmod(kept, side)

@@ -26,12 +26,12 @@ from egomap.ways.grid import (
     Grid,
     ahead,
     along,
-    decisions,
     frontier,
     look,
     travel,
     walkable,
 )
+from egomap.ways.prospects import prices
 
 HABIT = Habit(lookahead=1e9, turn_first=math.radians(50), straight=math.radians(4))
 TEACHING = HABIT._replace(straight=math.radians(12))
@@ -108,13 +108,22 @@ class Walker:
         """Which way it turned in the decision before: 1 left, -1 right, 0 not at all."""
         return self._turning
 
-    def decisions_to(self, ways: Ways, cells: np.ndarray, turning: int) -> np.ndarray:
-        """Approximate number of decisions to each of these cells: the path, and the turn at its start.
+    def prices(self, ways: Ways, cells: np.ndarray, turning: int) -> np.ndarray:
+        """The price of each of these frontier cells: decisions until it shows the unknown, for how much there is.
 
         `turning` is the turn that has begun already.
         """
-        return decisions(
-            ways.cost, ways.gate, cells, ways.room.shape[0], self.grid.origin, *self._stance(), turning
+        row, column = ways.start
+        return prices(
+            self.grid.score,
+            ways.cost,
+            ways.parent,
+            ways.gate,
+            row * ways.room.shape[0] + column,
+            cells,
+            self.grid.origin,
+            *self._stance(),
+            turning,
         )
 
     def _stance(self) -> tuple[float, float, float]:
