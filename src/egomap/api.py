@@ -1,7 +1,7 @@
 """The package from Python: what the main commands do, as functions; `egomap.train` and the others are these.
 
-What comes in: settings, paths and names. What goes out: plain data and objects. Whatever is wrong with the input is
-a ValueError of one sentence, before anything is played. The commands of the same names are thin over the same parts.
+Input: settings, paths and names. Output: plain data and objects. Bad input raises
+a ValueError of one sentence before anything is played. The commands of the same names are thin over the same parts.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 Name = str | os.PathLike[str]
 """A run folder, an exported agent, the name of a released one (`egomap agents`), or `hub:OWNER/NAME`."""
 SCRIPTED = ("random", "planner", "explorer")
-"""Who plays without a network."""
+"""Agents without a network."""
 
 
 class TrainedRun(NamedTuple):
-    """Where a training stands when it ends."""
+    """The result of a training."""
 
     path: Path
     """The run folder: an agent for `load_agent`, `evaluate` and `inspect`."""
@@ -49,15 +49,15 @@ def train(
     callback: Callable[[Progress], object] | None = None,
     quiet: bool = False,
 ) -> TrainedRun:
-    """Train an agent, or go on with a run, as `egomap train` does.
+    """Train an agent, or resume a run, as `egomap train` does.
 
     Args:
         config: What to train, such as `egomap.presets.QUICK`, or a copy of it by `dataclasses.replace`. None with
             `resume`, which takes the run's own.
         run: The run folder; new or empty, or with `resume` that of a run.
-        resume: Go on from the run's last checkpoint.
+        resume: Resume from the run's last checkpoint.
         budget: With `resume`: decisions in all, as many as the run had, or more.
-        init: Begin with the weights of this agent; its kind and sizes must be those of `config`.
+        init: Start with the weights of this agent; its kind and sizes must be those of `config`.
         callback: Called after each update with a `Progress`: decisions, budget, `row` (the metrics by name) and
             seconds left. If it returns False, the training stops as after Ctrl-C, with a checkpoint.
         quiet: Show no progress on stderr.
@@ -142,7 +142,7 @@ def evaluate(
     world: WorldKind | None = None,
     progress: bool = False,
 ) -> dict[str, Any]:
-    """Let agents play every layout of a split equally often, as `egomap evaluate` does; nothing is written.
+    """Play every layout of a split equally often with each agent, as `egomap evaluate` does; nothing is written.
 
     Args:
         names: Trained agents, as `load_agent` takes them, and `random`, `planner` or `explorer`.
@@ -157,7 +157,7 @@ def evaluate(
         checkpoint: Which of a run's agents.
         noise: Levels of ego-motion noise; (): what each was trained with.
         lesion: Parts of the memory; the same episodes are played again without each of them.
-        lesion_by: What takes their place.
+        lesion_by: What replaces them.
         num_envs: Engines at once.
         seed: The same seed gives the same answer.
         world: Which simulator draws the mazes; None: the one that each was trained in.
@@ -165,10 +165,11 @@ def evaluate(
 
     Returns:
         `evaluations`, one for each agent and level, with `summary` (mean_return, interval_95, success, ...) and
-        `layouts`; `groups` of runs that differ in their seed alone; the `question`. docs/evaluation.md tells all.
+        `layouts`; `groups` of runs that differ in their seed alone; the `question`. docs/evaluation.md describes all
+        of it.
 
     Raises:
-        ValueError: What the names or settings mean is not there, or makes no sense.
+        ValueError: A name or setting refers to nothing, or is out of range.
     """
     from egomap.commands.evaluate.entries import entries_of
     from egomap.commands.evaluate.question import Question
@@ -212,7 +213,7 @@ def inspect(
     overwrite: bool = False,
     progress: bool = False,
 ) -> list[Path]:
-    """Look into an agent's memory: play an episode and write it as a page, figure or video, as `egomap inspect` does.
+    """Inspect an agent's memory: play an episode and write it as a page, figure or video, as `egomap inspect` does.
 
     Args:
         name: A trained agent, as `load_agent` takes it.
@@ -220,12 +221,12 @@ def inspect(
         out: HTML page to write (default: episode.html, if nothing else is asked for).
         figure: Figure to write: .png, .svg or .pdf.
         steps: Decisions in the figure, such as "5,105,108".
-        video: Video to write: .mp4.
+        video: Video to write: .mp4 or .webp.
         rrd: Rerun recording to write: .rrd.
         lesion: On the page: what the agent would have decided without these parts of its memory.
-        lesion_by: What takes their place.
+        lesion_by: What replaces them.
         checkpoint: Which of a run's agents.
-        driver: Who chooses the actions, while the agent watches.
+        driver: Which agent acts; the inspected one observes.
         deterministic: Take the most probable action instead of drawing one.
         split: Which layouts of the set that it was trained for.
         seed: With the layout it fixes the episode.
