@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,10 @@ sys.exit(code)
             "train --learner.rollout-steps 1000000000000",
             "rollout-steps must be 1048576 or less; got 1000000000000.",
         ),
+        (
+            "train --learner.rollout-steps 1e12",
+            "rollout-steps must be 1048576 or less; got 1000000000000.",
+        ),
         ("train --map.map-size 1000000", "map-size must be 256 or less; got 1000000."),
         (
             "evaluate --scenarios /dev/zero",
@@ -38,14 +43,30 @@ sys.exit(code)
         ("train --scenarios /dev/zero", "/dev/zero holds no scenario set"),
         ("evaluate --noise 0,1e-9,...,1", f"0,0.02,...,0.2, at most {MOST_LEVELS}; got '0,1e-9,...,1'."),
         ("reproduce results --seeds 1000000000", "seeds must be 1000 or less; got 1000000000."),
+        ("reproduce results --jobs 1000000000 --dry-run", "jobs must be 1024 or less; got 1000000000."),
+        ("inspect /dev/zero", "/dev/zero holds no run: it has no config.json."),
+        ("train --resume --run /dev/zero", "/dev/zero holds no run: it has no config.json."),
+        ("train --init /dev/zero", "/dev/zero holds no run: it has no config.json."),
     ],
-    ids=lambda value: value.split(" ", 1)[1] if " --" in value else "",
+    ids=lambda value: value if value.startswith(("train", "evaluate", "inspect", "reproduce")) else "",
 )
 def test_more_than_any_machine_has(flags: str, told: str, tmp_path: Path) -> None:
-    """Refused before anything of that size is made."""
+    """Refused before anything of that size is made, and before torch is loaded."""
+    refused_in_a_process(flags, told, tmp_path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak of a process")
+def test_a_rank_without_its_group(tmp_path: Path) -> None:
+    told = "the environment variable WORLD_SIZE must be a whole number of 1 or more; it is missing."
+    refused_in_a_process("train --budget 64", told, tmp_path, RANK="0")
+
+
+def refused_in_a_process(flags: str, told: str, folder: Path, **variables: str) -> None:
+    """Exit code 2, one sentence, little memory, nothing written."""
     run = subprocess.run(
         [sys.executable, "-c", WITH_PEAK, *flags.split()],
-        cwd=tmp_path,
+        cwd=folder,
+        env={**os.environ, **variables},
         capture_output=True,
         text=True,
         timeout=120,
@@ -54,7 +75,7 @@ def test_more_than_any_machine_has(flags: str, told: str, tmp_path: Path) -> Non
     assert run.returncode == 2, run.stderr
     assert run.stderr.startswith("egomap: ") and run.stderr.count("\n") == 1 and told in run.stderr
     assert int(run.stdout) / 1024 < MOST_MB
-    assert not list(tmp_path.iterdir())
+    assert not list(folder.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import egomap
 LINES = (
     ("util",),
     ("kinds",),
-    ("config", "presets"),
+    ("config", "presets", "flags"),
     ("compute",),
     ("worlds",),
     ("scenarios",),

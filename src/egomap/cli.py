@@ -17,6 +17,7 @@ import tyro
 
 from egomap import __version__
 from egomap.commands import COMMANDS
+from egomap.flags import FLAGS
 
 INPUT_ERRORS = (ValueError, OSError, RuntimeError)
 """What our own code raises with a sentence that a person can act upon."""
@@ -58,12 +59,13 @@ def _run(given: list[str]) -> int:
             prog="egomap",
             description="Projective mapping and structured egocentric memory for reinforcement learning.",
             args=given,
+            registry=FLAGS,
         )
     name, *rest = given
     module = import_module(f"egomap.commands.{name}")
     if hasattr(module, "main"):
         return int(module.main(rest))
-    return int(tyro.cli(getattr(module, name), prog=f"egomap {name}", args=rest))
+    return int(tyro.cli(getattr(module, name), prog=f"egomap {name}", args=rest, registry=FLAGS))
 
 
 def _refuse(told: str) -> int:

@@ -124,8 +124,13 @@ def test_a_basis_is_kept_in_a_file(tmp_path: Path) -> None:
         assert np.array_equal(one, other)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "egomap basis 1", "mean": [1]}', "\x00"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"format": "egomap basis 1", "mean": [1]}', '{"format": "%s"}' % ("9" * 5000), "\x00"],
+    ids=["empty", "list", "table", "mean", "long", "zero"],
+)
 def test_another_file_is_no_basis(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.json").write_text(text)
-    with pytest.raises(ValueError, match="is no basis"):
+    with pytest.raises(ValueError, match="is no basis") as caught:
         load_basis(tmp_path / "x.json")
+    assert len(str(caught.value)) < 1000

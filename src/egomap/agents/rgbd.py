@@ -20,8 +20,9 @@ from egomap.memory import native
 @functools.cache
 def _kernel() -> Callable[..., None]:
     """The compiled pass."""
-    import numba
     import numpy as np
+
+    from egomap.ways.jit import compiled  # only now, for it brings numba along
 
     def assemble(rgb, depth, unknown, out):  # type: ignore[no-untyped-def]
         for image in range(depth.shape[0]):
@@ -33,14 +34,15 @@ def _kernel() -> Callable[..., None]:
                 z = distance[pixel]
                 target[4 * pixel + 3] = z if np.isfinite(z) else unknown
 
-    return numba.njit(nogil=True)(assemble)
+    return compiled(assemble)
 
 
 @functools.cache
 def _rounding_kernel() -> Callable[..., None]:
     """The same pass for bfloat16, which numba does not know: its bits are the upper half of a float32's."""
-    import numba
     import numpy as np
+
+    from egomap.ways.jit import compiled
 
     def assemble(rgb, depth, unknown, levels, out):  # type: ignore[no-untyped-def]
         for image in range(depth.shape[0]):
@@ -55,7 +57,7 @@ def _rounding_kernel() -> Callable[..., None]:
                 odd = (bits >> np.uint32(16)) & np.uint32(1)  # to the nearest, or to the even one of two
                 target[4 * pixel + 3] = np.uint16((bits + np.uint32(0x7FFF) + odd) >> np.uint32(16))
 
-    return numba.njit(nogil=True)(assemble)
+    return compiled(assemble)
 
 
 def _assemble_rounded(pixels: Tensor, depth: Tensor, unknown_depth: float, target: Tensor) -> None:

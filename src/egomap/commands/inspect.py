@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from egomap.inspector.options import InspectOptions
+from egomap.inspector.options import InspectOptions, check
 from egomap.util.bars import progress_bar
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def inspect(options: tyro.conf.OmitArgPrefixes[InspectOptions]) -> int:
 
     Example: egomap inspect runs/a --layout 3 --out episode.html
     """
-    options.validate()  # before torch is loaded
+    check(options)  # before torch is loaded
     from egomap.inspector.command import inspect as run
 
     for path in run(options, progress_bar):

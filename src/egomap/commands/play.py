@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from egomap.inspector.options import PlayOptions
+from egomap.inspector.options import PlayOptions, check
 
 if TYPE_CHECKING:
     pass
@@ -17,7 +17,7 @@ def play(options: tyro.conf.OmitArgPrefixes[PlayOptions]) -> int:
 
     Example: egomap play runs/a --layout 3
     """
-    options.validate()  # before torch is loaded
+    check(options)  # before torch is loaded
     from egomap.inspector.command import play as run
 
     recording, files = run(options)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from egomap.inspector.options import ProbeOptions
+from egomap.inspector.options import ProbeOptions, check
 from egomap.util.bars import progress_bar
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def probe(options: tyro.conf.OmitArgPrefixes[ProbeOptions]) -> int:
 
     Example: egomap probe runs/a --layouts 32
     """
-    options.validate()
+    check(options)  # before torch is loaded
     from egomap.inspector.command import probe as run
     from egomap.inspector.probe_report import print_table
 

@@ -10,6 +10,7 @@ import tyro
 from egomap.config import (
     require,
 )
+from egomap.flags import FLAGS
 
 if TYPE_CHECKING:
     pass
@@ -40,6 +41,7 @@ def main(arguments: list[str]) -> int:
         prog="egomap reproduce",
         description=(reproduce.__doc__ or "").replace("\n    ", "\n"),
         args=arguments,
+        registry=FLAGS,
     )
     return chosen if isinstance(chosen, int) else chosen.run()
 

@@ -20,6 +20,7 @@ from egomap.config import (
     require,
     require_whole,
 )
+from egomap.flags import FLAGS
 from egomap.kinds import file_name
 from egomap.util.bars import progress_bar
 
@@ -32,7 +33,13 @@ if TYPE_CHECKING:
 
 def main(arguments: list[str]) -> int:
     """Parse the flags, whose defaults come from the preset that they name, and train."""
-    flags = tyro.cli(all_flags(), prog="egomap train", args=arguments, default=TrainFlags.of(arguments))
+    flags = tyro.cli(
+        all_flags(),
+        prog="egomap train",
+        args=arguments,
+        default=TrainFlags.of(arguments),
+        registry=FLAGS,
+    )
     return train(flags)
 
 
@@ -62,6 +69,7 @@ def train(flags: TrainFlags) -> int:
         f"--resume goes on with the run's own settings; leave out --{', --'.join(given).replace('_', '-')}.",
     )
     config = None if flags.resume else flags.config()
+    _check_places(flags)
     from egomap.memory.registry import complete  # only now, for these bring torch along
     from egomap.training.command import train as run_training
 
@@ -92,6 +100,18 @@ def train(flags: TrainFlags) -> int:
     else:
         _end(path, counters)
     return 0
+
+
+def _check_places(flags: TrainFlags) -> None:
+    """Raise a ValueError for a rank without its group and for folders that hold no run, before torch is loaded."""
+    from egomap.training.names import find_source, require_run_folder
+    from egomap.training.place import own_place
+
+    own_place()
+    if flags.resume and flags.run is not None:
+        require_run_folder(flags.run)
+    if flags.init is not None:
+        find_source(flags.init)
 
 
 def _end(path: Path, counters: Counters) -> None:

@@ -15,12 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from egomap.config import ScenarioConfig, require, require_whole
+from egomap.config import ScenarioConfig, require, require_whole, require_within
 from egomap.experiments import paper, plan
 from egomap.experiments.plan import AgentNames, PresetName, Row, Scale, TaskName
 from egomap.experiments.shapes import EXPERIMENT
 from egomap.util.cores import usable_cores
 from egomap.util.files import read_versioned
+
+MOST_JOBS = 1024
+"""Processes at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +81,8 @@ class Campaign(ABC):
 
     def scale(self) -> Scale:
         """The options that say how large it is; a ValueError if one is out of range."""
-        require(self.jobs is None or self.jobs >= 1, f"jobs must be 1 or more; got {self.jobs}.")
+        if self.jobs is not None:
+            require_within("jobs", self.jobs, 1, MOST_JOBS)
         return Scale(
             budget=require_whole(self.budget, "budget"),
             seeds=self.seeds,

@@ -98,7 +98,7 @@ def load_basis(path: Path) -> Basis:
     """
     try:
         data = read_json(path)
-        require(data["format"] == FORMAT, f"it says {data['format']!r}, not {FORMAT!r}")
+        require(data["format"] == FORMAT, f"it says {data['format']!r:.80}, not {FORMAT!r}")
         mean, axes, low, high = (np.array(data[name], float) for name in ("mean", "axes", "low", "high"))
         fits = mean.ndim == 1 and axes.shape == (3, len(mean)) and low.shape == high.shape == (3,)
         sound = all(np.isfinite(part).all() for part in (mean, axes, low, high, float(data["explained"])))

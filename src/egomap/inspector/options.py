@@ -13,6 +13,7 @@ import tyro
 
 from egomap.config import Task, require, require_seed
 from egomap.kinds import CHOICES, require_kind
+from egomap.training.names import find_source
 
 AgentName = Annotated[str | None, tyro.conf.arg(metavar=f"{CHOICES}|random|planner")]
 
@@ -150,3 +151,10 @@ class ProbeOptions:
     def validate(self) -> None:
         """Raise a ValueError that names the value out of range."""
         require_seed(self.seed)
+
+
+def check(options: SubjectOptions | ProbeOptions) -> None:
+    """Raise a ValueError for values out of range, and for a RUN that is none; torch is not loaded."""
+    options.validate()
+    if options.run is not None:
+        find_source(options.run)

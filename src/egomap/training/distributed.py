@@ -29,7 +29,7 @@ import torch.distributed as dist
 import torch.distributed.nn.functional
 from torch import Tensor, nn
 
-from egomap.config import require
+from egomap.training.place import own_place, variable
 from egomap.util.cores import core_shares
 
 TIMEOUT = timedelta(seconds=300)
@@ -161,43 +161,15 @@ def _take_cores(rank: int, ranks: int) -> None:
     torch.set_num_threads(len(cores))
 
 
-def _variable(name: str, default: str | None = None, *, least: int = 0, most: int = 2**31) -> int:
-    """A whole number among the environment variables that torchrun sets; a ValueError that names it otherwise."""
-    text = os.environ.get(name, default)
-    fits = text is not None and text.isdecimal() and len(text) < 12 and least <= int(text) <= most
-    require(
-        fits,
-        f"the environment variable {name} must be a whole number of {least} or more; it is "
-        f"{'missing' if text is None else repr(text)}. Start the ranks by torchrun, or unset RANK and WORLD_SIZE.",
-    )
-    return int(text or 0)
-
-
-def _own_place() -> tuple[Ranks, int]:
-    """Which rank torchrun says that this is, and the port at which all meet; the cores are shared out."""
-    rank, size = _variable("RANK"), _variable("WORLD_SIZE", least=1)
-    restarts = _variable("TORCHELASTIC_RESTART_COUNT", "0")
-    local_rank, local_size = (
-        _variable("LOCAL_RANK", "0"),
-        _variable("LOCAL_WORLD_SIZE", "1", least=1, most=65536),
-    )
-    for name, place, count in (("", rank, size), ("LOCAL_", local_rank, local_size)):
-        require(
-            place < count,
-            f"{name}RANK must be below {name}WORLD_SIZE; got {place} and {count}. Start the ranks by torchrun.",
-        )
-    port = _variable("MASTER_PORT", least=1, most=65535) if size > 1 else 0
-    _take_cores(local_rank, local_size)
-    return Ranks(rank, size, restarts, local_rank), port
-
-
 @contextmanager
 def join_ranks() -> Iterator[Ranks]:
     """This process among its ranks; a group of one where torchrun did not start it."""
-    if "RANK" not in os.environ and "WORLD_SIZE" not in os.environ:
+    place = own_place()
+    if place is None:
         yield Ranks()
         return
-    ranks, port = _own_place()
+    _take_cores(place.local_rank, place.local_size)
+    ranks = Ranks(place.rank, place.world_size, place.restarts, place.local_rank)
     if ranks.world_size == 1:
         yield ranks
         return
@@ -207,12 +179,12 @@ def join_ranks() -> Iterator[Ranks]:
     hosted = os.environ.get("TORCHELASTIC_USE_AGENT_STORE", "True") == "True"
     store = dist.TCPStore(
         os.environ.get("MASTER_ADDR", "localhost"),
-        port,
+        place.port,
         ranks.world_size,
         is_master=ranks.first and not hosted,
         timeout=TIMEOUT,
     )
-    if hosted and ranks.first and _variable("GROUP_WORLD_SIZE", "1") > 1:
+    if hosted and ranks.first and variable("GROUP_WORLD_SIZE", "1") > 1:
         print(
             "Note: for restarts on several boxes, export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 on each of them.",
             file=sys.stderr,

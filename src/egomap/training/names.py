@@ -19,6 +19,8 @@ RELEASED = Path(__file__).resolve().parents[1] / "released"
 INDEX = "index.json"
 INDEX_FORMAT = "egomap released agents 1"
 HUB = "hub:"
+CONFIG = "config.json"
+"""What every run folder has."""
 WEIGHTS = "model.safetensors"
 """What an exported folder has and a run folder has not."""
 _ENTRY = {
@@ -66,7 +68,7 @@ def find_source(name: str | os.PathLike[str]) -> Source:
     if (path / WEIGHTS).is_file():
         return Source(told, path, False)
     if path.exists():
-        require((path / "config.json").exists(), f"{told} holds no run: it has no config.json.")
+        require_run_folder(path)
         return Source(told, path, True)
     if told in released_names():
         return Source(told, RELEASED / told, False)
@@ -76,6 +78,11 @@ def find_source(name: str | os.PathLike[str]) -> Source:
         f"{told} holds no run, for there is no such folder; nor is it a released agent (`egomap agents` lists them). "
         f"An agent on a hub is {HUB}OWNER/NAME."
     )
+
+
+def require_run_folder(folder: Path) -> None:
+    """Raise a ValueError unless `folder` is a run's."""
+    require((folder / CONFIG).exists(), f"{folder} holds no run: it has no {CONFIG}.")
 
 
 def released() -> list[dict[str, Any]]:

@@ -24,13 +24,13 @@ from egomap.training.checkpoint import (
     load_module,
     require_run,
 )
+from egomap.training.names import CONFIG, require_run_folder
 from egomap.training.sources import source_of
 from egomap.util.files import write_whole
 from egomap.util.named import require_outside
 from egomap.util.reading import read_json
 from egomap.worlds.api import WorldSpec
 
-CONFIG = "config.json"
 WORLD = "world"
 """What `config.json` calls the description of a world, where it has one."""
 
@@ -96,7 +96,7 @@ def open_run(path: Path) -> tuple[RunFolder, TrainConfig, float]:
         ValueError: There is none, or its config cannot be read.
     """
     run = RunFolder(path)
-    require(run.config.exists(), f"{path} holds no run: it has no {CONFIG}.")
+    require_run_folder(path)
     try:
         data: dict[str, Any] = read_json(run.config)
         extent = as_float(data.pop("extent"))
