@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
+
+from warm import egomap, python
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -20,19 +20,14 @@ def blocks(page: str) -> list[tuple[str, str]]:
 
 def run_block(language: str, code: str, folder: Path) -> str:
     """Run one block in `folder`; returns what it prints. `egomap ...` lines and Python programs are understood."""
+    environment = os.environ | {"EGOMAP_CACHE": str(folder / "cache"), "COLUMNS": "120"}
     if language == "python":
-        commands = [[sys.executable, "-c", code]]
+        done = [python(code, cwd=folder, env=environment)]
     else:
         assert language == "bash"
-        lines = [shlex.split(line, comments=True) for line in code.splitlines()]
-        commands = [[sys.executable, "-m", *line] for line in lines if line]
-        assert all(command[2] == "egomap" for command in commands)
-    environment = os.environ | {"EGOMAP_CACHE": str(folder / "cache"), "COLUMNS": "120"}
-    printed = ""
-    for command in commands:
-        run = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-        )
-        assert run.returncode == 0, f"{code}\n{run.stderr}"
-        printed += run.stdout
-    return printed
+        lines = [words for line in code.splitlines() if (words := shlex.split(line, comments=True))]
+        assert all(words[0] == "egomap" for words in lines)
+        done = [egomap(*words[1:], cwd=folder, env=environment) for words in lines]
+    for each in done:
+        assert each.returncode == 0, f"{code}\n{each.stderr}"
+    return "".join(each.stdout for each in done)

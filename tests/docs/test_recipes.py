@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
+import shlex
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ import torch
 from egomap.config import AgentConfig, LearnerSettings
 from egomap.training.metrics import read_metrics
 from egomap.training.run import load_agent
+from warm import egomap
 
 pytestmark = pytest.mark.slow
 
@@ -22,17 +22,17 @@ PAGE = Path(__file__).resolve().parents[2] / "CONTRIBUTING.md"
 
 
 def follow(recipe: str, folder: Path) -> None:
-    """Write the file of a recipe, and run its commands in a shell."""
+    """Write the file of a recipe, and run its commands."""
     section = PAGE.read_text(encoding="utf-8").split(f"\n## {recipe}\n")[1].split("\n## ")[0]
     (code,) = re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     (commands,) = re.findall(r"^```bash\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     (folder / code.splitlines()[0].removeprefix("# ")).write_text(code, encoding="utf-8")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = os.environ | {"PATH": path, "EGOMAP_CACHE": str(folder / "cache")}
-    done = subprocess.run(
-        ["bash", "-euc", commands], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    environment = os.environ | {"EGOMAP_CACHE": str(folder / "cache")}
+    for line in commands.splitlines():
+        words = shlex.split(line)
+        assert words[:3] == ["python", "-m", "egomap"]
+        done = egomap(*words[3:], cwd=folder, env=environment)
+        assert done.returncode == 0, done.stderr
 
 
 def test_add_a_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -18,22 +17,11 @@ from egomap.inspector.subject import find_subject
 from egomap.presets import FAST_LEARNER
 from egomap.scenarios.dataset import ScenarioSet
 from egomap.training.command import train
+from warm import egomap
 
 from .test_page import Parts
 
 pytestmark = pytest.mark.slow
-
-
-def egomap(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "egomap", *map(str, arguments)],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
 
 
 class Refused:
@@ -91,7 +79,7 @@ def test_a_run_becomes_a_page_a_figure_and_a_basis(run: Path, tmp_path: Path, re
         "--steps",
         "0,4",
     )
-    found = egomap(tmp_path, "inspect", run, *wanted, "--basis", "basis.json")
+    found = egomap("inspect", run, *wanted, "--basis", "basis.json", cwd=tmp_path)
     assert found.returncode == 0, found.stderr
     assert found.stdout.split() == ["episode.html", "memory.svg", "basis.json"]
     parts = Parts((tmp_path / "episode.html").read_text())
@@ -104,7 +92,7 @@ def test_a_run_becomes_a_page_a_figure_and_a_basis(run: Path, tmp_path: Path, re
     # Another episode in the same colours; nothing is written over without a word.
     assert "episode.html exists already" in refused("inspect", run, "--out", "episode.html")
     other = ("--layout", 1, "--basis", "basis.json", "--overwrite", "--lesion", "each", "--lesion-by", "zero")
-    again = egomap(tmp_path, "inspect", run, "--driver", "planner", *other)
+    again = egomap("inspect", run, "--driver", "planner", *other, cwd=tmp_path)
     assert again.returncode == 0 and again.stdout.split() == ["episode.html"], again.stderr
     data = Parts((tmp_path / "episode.html").read_text()).data
     assert data["layout"] == 1 and data["map"]["explained"] == pytest.approx(kept.explained, abs=1e-4)
@@ -125,14 +113,14 @@ def test_what_is_left_out_is_as_the_run_has_it(run: Path) -> None:
 
 
 def test_an_agent_without_a_run(sets: dict[Task, ScenarioSet], tmp_path: Path) -> None:
-    found = egomap(tmp_path, "inspect", "--agent", "planner", "--scenarios", sets["labyrinth"].folder)
+    found = egomap("inspect", "--agent", "planner", "--scenarios", sets["labyrinth"].folder, cwd=tmp_path)
     assert found.returncode == 0 and found.stdout == "episode.html\n", found.stderr
     assert Parts((tmp_path / "episode.html").read_text()).data["agent"] == "planner"
 
 
 def test_somebody_s_own_files(sets: dict[Task, ScenarioSet], tmp_path: Path, refused: Refused) -> None:
     cfg = sets["labyrinth"].cfg("test")
-    found = egomap(tmp_path, "inspect", "--agent", "gru", "--scenarios", cfg, "--layout", 1)
+    found = egomap("inspect", "--agent", "gru", "--scenarios", cfg, "--layout", 1, cwd=tmp_path)
     assert found.returncode == 0, found.stderr
     data = Parts((tmp_path / "episode.html").read_text()).data
     assert not data["known_layout"] and data["title"] == "Doom map" and data["layout_id"].startswith("test:")
@@ -175,7 +163,7 @@ def test_no_ffmpeg(run: Path, tmp_path: Path, refused: Refused, monkeypatch: pyt
 
 
 def test_probe(run: Path, tmp_path: Path, refused: Refused) -> None:
-    found = egomap(tmp_path, "probe", run, "--layouts", 4, "--driver", "planner", "--out", "p")
+    found = egomap("probe", run, "--layouts", 4, "--driver", "planner", "--out", "p", cwd=tmp_path)
     assert found.returncode == 0, found.stderr
     assert "map: wall" in found.stdout and "direction of the next goal" in found.stdout
     assert {path.name for path in (tmp_path / "p").iterdir()} == {"probe.json", "probe.png", "probe.svg"}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from egomap.training.checkpoint import checkpoints
+from warm import egomap
 
 SMALL = (
     "--agent=gru",
@@ -19,12 +19,11 @@ SMALL = (
 )
 """32 decisions, and a checkpoint, in each update."""
 Train = Callable[..., "subprocess.CompletedProcess[str]"]
-PROGRAM = (sys.executable, "-m", "egomap", "train")
 
 
 def train(*flags: str) -> subprocess.CompletedProcess[str]:
     """`egomap train` in a process of its own."""
-    return subprocess.run([*PROGRAM, *flags], capture_output=True, text=True, check=False)
+    return egomap("train", *flags)
 
 
 def refusal(done: subprocess.CompletedProcess[str]) -> str:

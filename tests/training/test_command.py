@@ -20,6 +20,7 @@ from egomap.training.checkpoint import checkpoints
 from egomap.training.command import _panel
 from egomap.training.metrics import read_metrics
 from egomap.training.trainer import Progress
+from warm import Warm
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +40,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 """Starts a program as the first of its session, on the terminal that is its input."""
 
 
-def wait_for_rows(run: Path, process: subprocess.Popen[str], terminal: int | None = None) -> None:
+def wait_for_rows(run: Path, process: subprocess.Popen[str] | Warm, terminal: int | None = None) -> None:
     """Until it has made three updates; what it draws on a terminal is read away meanwhile."""
     deadline = time.monotonic() + 60
     while len(read_metrics(run / "metrics.csv")) < 3:
@@ -55,7 +56,7 @@ def test_a_kind_stop(mazes: ScenarioSet, tmp_path: Path, number: signal.Signals)
     """It ends after its update, with a checkpoint of that very update, and goes on from there."""
     run = tmp_path / "run"
     flags = (f"--scenarios={mazes.folder}", "--budget=1e6", *SMALL, f"--run={run}")
-    process = subprocess.Popen([*PROGRAM, *flags], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = Warm("train", *flags)
     try:
         wait_for_rows(run, process)
         os.killpg(process.pid, number)  # as a terminal does: to the whole group, the engines included

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from small_runs import Train
 from egomap.scenarios.dataset import ScenarioSet
 from egomap.training.distributed import join_ranks
 from egomap.training.metrics import read_metrics
+from warm import Warm
 
 pytestmark = pytest.mark.slow(seconds=8)
 
@@ -142,7 +144,7 @@ def listens(pid: int, port: int) -> bool:
     return bool(sockets & held)
 
 
-def wait_for_updates(run: Path, count: int, group: list[subprocess.Popen[str]]) -> None:
+def wait_for_updates(run: Path, count: int, group: Sequence[subprocess.Popen[str] | Warm]) -> None:
     deadline = time.monotonic() + 120
     while len(read_metrics(run / "metrics.csv")) < count:
         assert all(each.poll() is None for each in group), [each.communicate()[1] for each in group]
@@ -150,8 +152,13 @@ def wait_for_updates(run: Path, count: int, group: list[subprocess.Popen[str]]) 
         time.sleep(0.05)
 
 
-def test_a_killed_rank(mazes: ScenarioSet, tmp_path: Path) -> None:
-    """The group starts anew from the checkpoint and finishes; every update is there once."""
+def test_a_killed_rank_and_another_number_of_ranks(
+    mazes: ScenarioSet, train_here: Train, tmp_path: Path
+) -> None:
+    """The group starts anew from the checkpoint and finishes; every update is there once.
+
+    Then the run of two ranks goes on with one: the counters count decisions, not updates of some number of ranks.
+    """
     run, budget = tmp_path / "run", 12 * 32
     arguments = flags(mazes, run, budget=budget)
     process = subprocess.Popen(
@@ -166,11 +173,15 @@ def test_a_killed_rank(mazes: ScenarioSet, tmp_path: Path) -> None:
         os.kill(ranks_of(process.pid)[1], signal.SIGKILL)
         _, said = process.communicate(timeout=200)
     finally:
-        process.kill()
+        end([process])
     assert process.returncode == 0, said
     rows = read_metrics(run / "metrics.csv")
     assert [int(row["update"]) for row in rows] == list(range(1, 13))
-    assert int(rows[-1]["decisions"]) == budget
+    assert [int(row["decisions"]) for row in rows] == list(range(32, budget + 1, 32))
+    alone = train_here(f"--run={run}", "--resume", f"--budget={budget + 32}")
+    assert alone.returncode == 0, alone.stderr
+    decisions = [int(row["decisions"]) for row in read_metrics(run / "metrics.csv")]
+    assert decisions == [*range(32, budget + 1, 32), budget + 16, budget + 32]
 
 
 def test_who_survives_a_rank_says_so(mazes: ScenarioSet, tmp_path: Path) -> None:
@@ -179,19 +190,10 @@ def test_who_survives_a_rank_says_so(mazes: ScenarioSet, tmp_path: Path) -> None
     Rank 0 dies, and the store where the ranks found each other with it.
     """
     run, port = tmp_path / "run", free_port()
-    arguments = flags(mazes, run, budget=10_000 * 32)
+    arguments = flags(mazes, run, budget=10_000 * 32)[2:]  # those of egomap
     together = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
     together["TORCHELASTIC_USE_AGENT_STORE"] = "False"
-    group = [
-        subprocess.Popen(
-            [sys.executable, *arguments],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env={**ENVIRONMENT, **together, "RANK": str(each)},
-            text=True,
-        )
-        for each in range(2)
-    ]
+    group = [Warm(*arguments, env={**ENVIRONMENT, **together, "RANK": str(each)}) for each in range(2)]
     try:
         wait_for_updates(run, 2, group)
         group[0].kill()
@@ -199,7 +201,6 @@ def test_who_survives_a_rank_says_so(mazes: ScenarioSet, tmp_path: Path) -> None
     finally:
         for each in group:
             each.kill()
-            each.communicate()
     assert group[1].returncode == 2, said
     assert said.splitlines()[-1].startswith("egomap: rank 1 has lost another rank, which has ended")
     assert "gloo" not in said and "Traceback" not in said
@@ -223,6 +224,15 @@ def boxes(nodes: str, port: int, *arguments: str) -> list[subprocess.Popen[str]]
     ]
 
 
+def end(group: list[subprocess.Popen[str]]) -> None:
+    """Kill torchruns that still run, and their ranks, which would train on without them."""
+    for each in group:
+        ranks = ranks_of(each.pid) if each.poll() is None else []
+        each.kill()
+        for pid in ranks:
+            os.kill(pid, signal.SIGKILL)
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("localhost", 0))
@@ -230,23 +240,22 @@ def free_port() -> int:
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("rank", [0, 1])
-def test_a_killed_rank_of_one_of_two_boxes(mazes: ScenarioSet, tmp_path: Path, rank: int) -> None:
+def test_killed_ranks_of_two_boxes(mazes: ScenarioSet, tmp_path: Path) -> None:
     """Its box counts a restart, the other one sees a new member and counts none; they meet all the same."""
     run = tmp_path / "run"
-    arguments = [*flags(mazes, run, budget=12 * 32), "--auto-resume"]
+    arguments = [*flags(mazes, run, budget=40 * 32), "--auto-resume"]
     group = boxes("2", free_port(), *arguments)
     try:
-        wait_for_updates(run, 4, group)
-        (victim,) = [pid for each in group for pid in ranks_of(each.pid, rank)]
-        os.kill(victim, signal.SIGKILL)
+        for rank in (0, 1):
+            wait_for_updates(run, len(read_metrics(run / "metrics.csv")) + 4, group)
+            (victim,) = [pid for each in group for pid in ranks_of(each.pid, rank)]
+            os.kill(victim, signal.SIGKILL)
         said = [each.communicate(timeout=300)[1] for each in group]
     finally:
-        for each in group:
-            each.kill()
+        end(group)
     assert [each.returncode for each in group] == [0, 0], said
     rows = read_metrics(run / "metrics.csv")
-    assert [int(row["update"]) for row in rows] == list(range(1, 13))
+    assert [int(row["update"]) for row in rows] == list(range(1, 41))
 
 
 @pytest.mark.timeout(400)
@@ -264,35 +273,13 @@ def test_a_box_that_dies(mazes: ScenarioSet, tmp_path: Path) -> None:
             os.kill(pid, signal.SIGKILL)
         said = holds.communicate(timeout=300)[1]
     finally:
-        for each in group:
-            each.kill()
+        end(group)
     assert holds.returncode == 0, said
     rows = read_metrics(run / "metrics.csv")
     assert [int(row["update"]) for row in rows] == list(range(1, len(rows) + 1))
     steps = {int(b["decisions"]) - int(a["decisions"]) for a, b in itertools.pairwise(rows)}
     assert steps == {32, 16}, "first two ranks, then one"
     assert int(rows[-1]["decisions"]) >= 60 * 32
-
-
-def test_another_number_of_ranks(mazes: ScenarioSet, train_here: Train, tmp_path: Path) -> None:
-    """A run of two ranks goes on with one: the counters count decisions, not updates of some number of ranks."""
-    run = tmp_path / "run"
-    arguments = flags(mazes, run, budget=4 * 32)
-    done = subprocess.run(
-        [*TORCHRUN, "--standalone", "--nproc-per-node=2", *arguments],
-        capture_output=True,
-        text=True,
-        env=ENVIRONMENT,
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    config = run / "config.json"
-    config.write_text(config.read_text().replace('"budget": 128', '"budget": 160'))
-    alone = train_here(f"--run={run}", "--resume")
-    assert alone.returncode == 0, alone.stderr
-    decisions = [int(row["decisions"]) for row in read_metrics(run / "metrics.csv")]
-    assert decisions == [32, 64, 96, 128, 144, 160]
 
 
 def namespaces_work() -> bool:

@@ -6,16 +6,16 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from small_runs import PROGRAM, SMALL, train
+from small_runs import SMALL, train
 
 from egomap.scenarios.dataset import ScenarioSet
 from egomap.training.metrics import read_metrics
 from envs.helpers import eventually, processes_of
+from warm import Warm
 
 DECISIONS = 32
 """Of one update."""
@@ -32,11 +32,7 @@ def test_killed_again_and_again(mazes: ScenarioSet, tmp_path: Path) -> None:
     moments = random.Random(0)
     for kill in range(10):
         begun = (run / "config.json").exists()
-        process = subprocess.Popen(
-            [*PROGRAM, *((f"--run={run}", "--resume") if begun else flags)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
+        process = Warm("train", *((f"--run={run}", "--resume") if begun else flags))
         had = len(read_metrics(run / "metrics.csv"))
         # Let it get somewhere, and die at another moment each time.
         while process.poll() is None and len(read_metrics(run / "metrics.csv")) <= had + kill % 4:

@@ -82,7 +82,7 @@ def find_source(name: str | os.PathLike[str]) -> Source:
 
 def require_run_folder(folder: Path) -> None:
     """Raise a ValueError unless `folder` is a run's."""
-    require((folder / CONFIG).exists(), f"{folder} holds no run: it has no {CONFIG}.")
+    require((folder / CONFIG).exists(), f"{folder} holds no run: it has no config.json.")
 
 
 def released() -> list[dict[str, Any]]:
