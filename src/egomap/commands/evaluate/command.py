@@ -89,9 +89,12 @@ class EvaluateOptions:
         if self.runs and not self.scenarios and not any(option is not None for option in named):
             return None
         from egomap.envs.worlds import named_worlds
-        from egomap.training.trained import settings_of
 
-        trained = [settings_of(run).scenario for run in self.runs]
+        trained = []
+        if self.runs:
+            from egomap.training.trained import settings_of  # only now, for it brings torch along
+
+            trained = [settings_of(run).scenario for run in self.runs]
         return named_worlds(*named, self.scenarios, self.split, trained=trained)
 
 
