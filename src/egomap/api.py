@@ -16,6 +16,7 @@ from egomap.config import Task, TrainConfig, WorldKind, require
 from egomap.util.bars import no_bar, progress_bar
 
 if TYPE_CHECKING:
+    from egomap.envs.worlds import Worlds
     from egomap.memory.lesions import Replacement
     from egomap.sharing.loaded import LoadedAgent
     from egomap.training.trainer import Progress
@@ -165,8 +166,7 @@ def evaluate(
 
     Returns:
         `evaluations`, one for each agent and level, with `summary` (mean_return, interval_95, success, ...) and
-        `layouts`; `groups` of runs that differ in their seed alone; the `question`. docs/evaluation.md describes all
-        of it.
+        `layouts`; `groups` of runs that differ in their seed alone; the `question` (docs/evaluation.md).
 
     Raises:
         ValueError: A name or setting refers to nothing, or is out of range.
@@ -174,8 +174,6 @@ def evaluate(
     from egomap.commands.evaluate.entries import entries_of
     from egomap.commands.evaluate.question import Question
     from egomap.commands.evaluate.scoring import evaluate as evaluate_entries
-    from egomap.envs.worlds import named_worlds
-    from egomap.training.trained import settings_of
 
     question = Question(
         *(split, episodes_per_layout, layouts, argmax, checkpoint, tuple(noise), seed, num_envs),
@@ -183,15 +181,33 @@ def evaluate(
     ).validate()
     told = [os.fspath(name) for name in names]
     trained = [name for name in told if name not in SCRIPTED]
-    places = (scenarios,) if isinstance(scenarios, str | os.PathLike) else tuple(scenarios)
-    files = [os.fspath(place) for place in places]
-    worlds = None
-    if not trained or files or any(option is not None for option in (scenario, size, items)):
-        own = [settings_of(name).scenario for name in trained]
-        worlds = named_worlds(scenario, size, items, files, split, trained=own)
-    scripted = [cast(Any, name) for name in told if name in SCRIPTED]
-    found = entries_of(trained, scripted, question, worlds)
+    worlds = _worlds(trained, scenario, size, items, scenarios, split)
+    found = entries_of(trained, [cast(Any, name) for name in told if name in SCRIPTED], question, worlds)
     return evaluate_entries(found, question, progress_bar if progress else no_bar)
+
+
+def _worlds(
+    trained: Sequence[Name],
+    scenario: Task | None,
+    size: int | None,
+    items: int | None,
+    scenarios: Name | Sequence[Name],
+    split: str,
+) -> Worlds | None:
+    """What is played; None: what each trained agent was trained for."""
+    places = (scenarios,) if isinstance(scenarios, str | os.PathLike) else tuple(scenarios)
+    if trained and not places and all(option is None for option in (scenario, size, items)):
+        return None
+    from egomap.envs.worlds import named_worlds
+    from egomap.training.trained import settings_of
+
+    own = [settings_of(name).scenario for name in trained]
+    return named_worlds(scenario, size, items, [os.fspath(place) for place in places], split, trained=own)
+
+
+def _paths(**files: Name | None) -> dict[str, Any]:
+    """The files that are given, as paths."""
+    return {name: Path(file) for name, file in files.items() if file is not None}
 
 
 def inspect(
@@ -239,9 +255,6 @@ def inspect(
     from egomap.inspector.command import inspect as run
     from egomap.inspector.options import InspectOptions
 
-    def path(given: Name | None) -> Path | None:
-        return None if given is None else Path(given)
-
     options = InspectOptions(
         run=Path(name),
         checkpoint=checkpoint,
@@ -250,13 +263,10 @@ def inspect(
         layout=(layout,) if isinstance(layout, int) else tuple(layout),
         driver=driver,
         deterministic=deterministic,
-        out=path(out),
-        figure=path(figure),
         steps=steps,
-        video=path(video),
-        rrd=path(rrd),
         lesion=tuple(lesion),
         lesion_by=lesion_by,
         overwrite=overwrite,
+        **_paths(out=out, figure=figure, video=video, rrd=rrd),
     )
     return run(options, progress_bar if progress else no_bar)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 from egomap.config.plain import later
 from egomap.util.checks import require, require_within
@@ -12,8 +12,23 @@ from egomap.util.named import is_address
 
 MOST_ROLLED_OUT = 2**20
 """Decisions between two updates; each keeps 50 kB of observations."""
+CHOSEN = ("algorithm", "optimizer", "learning-rate-decay")
+SHARES = (
+    *("discount", "trace-decay", "coverage-decay", "imitation-decay", "teacher-share"),
+    *("head-start", "head-start-decay"),
+)
+ABOVE_ZERO = ("learning-rate", "read-rate", "perception-rate", "max-gradient-norm", "clip", "coverage-cell")
+ZERO_OR_MORE = (
+    *("entropy-weight", "value-weight", "coverage-bonus", "imitation-weight", "auxiliary-weight"),
+    "hindsight-weight",
+)
+"""What values the settings of the learner may have, by their flags."""
 AUXILIARIES = ("home", "paid")
 """What an auxiliary head can learn to tell; `egomap.rl.auxiliary` has a class for each."""
+
+
+def _field(name: str) -> str:
+    return name.replace("-", "_")
 
 
 def weighted(text: str, name: str) -> tuple[str, float]:
@@ -117,40 +132,17 @@ class LearnerSettings:
             self.num_envs % self.minibatches == 0,
             f"minibatches must divide num-envs; got {self.minibatches} and {self.num_envs}.",
         )
-        for name, chosen in (
-            ("algorithm", self.algorithm),
-            ("optimizer", self.optimizer),
-            ("learning-rate-decay", self.learning_rate_decay),
-        ):
-            allowed = get_args(get_type_hints(LearnerSettings)[name.replace("-", "_")])
+        for name in CHOSEN:
+            chosen, allowed = self._given(name), get_args(get_type_hints(LearnerSettings)[_field(name)])
             require(chosen in allowed, f"{name} must be one of {', '.join(allowed)}; got {chosen!r:.80}.")
-        for name, share in (
-            ("discount", self.discount),
-            ("trace-decay", self.trace_decay),
-            ("coverage-decay", self.coverage_decay),
-            ("imitation-decay", self.imitation_decay),
-            ("teacher-share", self.teacher_share),
-            ("head-start", self.head_start),
-            ("head-start-decay", self.head_start_decay),
-        ):
+        for name in SHARES:
+            share = self._given(name)
             require(0.0 <= share <= 1.0, f"{name} must be between 0 and 1; got {share}.")
-        for name, value in (
-            ("learning-rate", self.learning_rate),
-            ("read-rate", self.read_rate),
-            ("perception-rate", self.perception_rate),
-            ("max-gradient-norm", self.max_gradient_norm),
-            ("clip", self.clip),
-            ("coverage-cell", self.coverage_cell),
-        ):
+        for name in ABOVE_ZERO:
+            value = self._given(name)
             require(0.0 < value < math.inf, f"{name} must be above 0; got {value}.")
-        for name, value in (
-            ("entropy-weight", self.entropy_weight),
-            ("value-weight", self.value_weight),
-            ("coverage-bonus", self.coverage_bonus),
-            ("imitation-weight", self.imitation_weight),
-            ("auxiliary-weight", self.auxiliary_weight),
-            ("hindsight-weight", self.hindsight_weight),
-        ):
+        for name in ZERO_OR_MORE:
+            value = self._given(name)
             require(0.0 <= value < math.inf, f"{name} must be 0 or more; got {value}.")
         require(
             self.algorithm == "ppo" or self.epochs == self.minibatches == 1,
@@ -165,6 +157,10 @@ class LearnerSettings:
             addresses = [weighted(each, name)[0] for each in given]
             require(len(set(addresses)) == len(addresses), f"{name} has the same address twice.")
         return self
+
+    def _given(self, name: str) -> Any:
+        """The value of a setting, by its flag."""
+        return getattr(self, _field(name))
 
     @property
     def addresses(self) -> tuple[str, ...]:

@@ -119,11 +119,14 @@ class DoomVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         self._shown = self._target.arrays
         self._begun = self._stepping = False
         self._pid = os.getpid()
-        threads = min(threads or default_threads(num_envs), num_envs)
+        self._start(min(threads or default_threads(num_envs), num_envs), bind=bind)
+
+    def _start(self, threads: int, *, bind: bool) -> None:
+        """Start all engines, or none."""
         self._pool = ThreadPool(threads, cores_to_bind(threads) if bind else ())
         _living.add(self)
         try:
-            self._pool.run(self._open, range(num_envs))
+            self._pool.run(self._open, range(self.num_envs))
         except BaseException:
             self.close()
             raise

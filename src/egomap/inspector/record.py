@@ -20,6 +20,9 @@ from egomap.inspector.players import Observation, Player, player_of
 from egomap.inspector.recording import Outcome, Recording
 from egomap.worlds.episodes import episode_seed
 
+Show = Callable[[Observation, np.ndarray, "Thought | None", float], None]
+"""Called before each decision with (observation, true pose, thought, reward so far)."""
+
 MOST_DECISIONS = 2100
 """A foreign map may have no time limit; a recording has one."""
 
@@ -158,7 +161,7 @@ class Stage:
         *,
         mind: Mind | None = None,
         seed: int = 0,
-        show: Callable[[Observation, np.ndarray, Thought | None, float], None] | None = None,
+        show: Show | None = None,
         progress: Callable[[int, int], None] | None = None,
         agent: str = "",
         driven_by: str = "",
@@ -182,13 +185,45 @@ class Stage:
         self.check(layout)
         if self._player is None:
             self._player = player_of(self.worlds, self.settings)
-        player, world = self._player, self.worlds[layout]
+        world = self.worlds[layout]
+        tape, outcome = self._run(self._player, layout, seed, driver, mind, show, progress)
+        if progress is not None:
+            progress(len(tape.actions), len(tape.actions))
+        require(bool(tape.actions), "the episode was stopped before its first decision.")
+        return Recording(
+            agent=agent,
+            driver=driven_by,
+            layout_index=layout,
+            layout_id=world.id,
+            split=split,
+            seed=seed,
+            layout=world.layout,
+            arena=world.extent,
+            camera=self._player.camera,
+            outcome=outcome,
+            settings=dict(about or {}),
+            mind=None if mind is None else mind.track(tape.thoughts),
+            frame_skip=self.settings.frame_skip,
+            lesions=(),
+            **tape.arrays(),
+        )
+
+    def _run(
+        self,
+        player: Player,
+        layout: int,
+        seed: int,
+        driver: Driver,
+        mind: Mind | None,
+        show: Show | None,
+        progress: Callable[[int, int], None] | None,
+    ) -> tuple[Tape, Outcome]:
+        """Play an episode to its end, or to the driver's; what happened, and how it ended."""
         observation = player.begin(layout, seed)
-        driver.begin(world, episode_seed(seed, layout, 0))
+        driver.begin(self.worlds[layout], episode_seed(seed, layout, 0))
         if mind is not None:
             mind.begin()
         tape = Tape()
-        outcome: Outcome = "stopped"
         while len(tape.actions) < MOST_DECISIONS:
             true_pose = player.true_pose
             thought = None if mind is None else mind.see(observation)
@@ -205,28 +240,8 @@ class Stage:
             if progress is not None:
                 progress(len(tape.actions), MOST_DECISIONS // self.settings.frame_skip)
             if ended is not None:
-                outcome = ended
-                break
-        if progress is not None:
-            progress(len(tape.actions), len(tape.actions))
-        require(bool(tape.actions), "the episode was stopped before its first decision.")
-        return Recording(
-            agent=agent,
-            driver=driven_by,
-            layout_index=layout,
-            layout_id=world.id,
-            split=split,
-            seed=seed,
-            layout=world.layout,
-            arena=world.extent,
-            camera=player.camera,
-            outcome=outcome,
-            settings=dict(about or {}),
-            mind=None if mind is None else mind.track(tape.thoughts),
-            frame_skip=self.settings.frame_skip,
-            lesions=(),
-            **tape.arrays(),
-        )
+                return tape, ended
+        return tape, "stopped"
 
 
 def driver_of(kind: str, *, deterministic: bool = False, frame_skip: int = EnvSettings.frame_skip) -> Driver:

@@ -75,6 +75,34 @@ class EgoMapState(NamedTuple):
     """(N, 3) pose at the start of the episode, the map's centre for `anchor="start"`."""
 
 
+class Seen(NamedTuple):
+    """What a step writes, and where: K features of each of N environments."""
+
+    features: Tensor
+    """(N, K, C)."""
+    points: Tensor
+    """(N, K, 2) in the frame that the map is kept in."""
+    valid: Tensor
+    """(N, K) bool: the depth is known."""
+    affine: Tensor | None
+    """(N, 2, 3) from that frame to the agent's; None where the map is kept in the agent's."""
+    origin: Tensor
+    """(N, 3) the pose at the start of the episode."""
+
+
+class Written(NamedTuple):
+    """A map after a write."""
+
+    map: Tensor
+    """(N, cells, C)."""
+    known: Tensor
+    """(N, cells) bool: seen at some time."""
+    observed: Tensor | None
+    """(N, cells) bool: seen now; None where nobody asks."""
+    map_ego: Tensor | None
+    """(N, C, size, size) in the agent's frame, where the same kernel has read it already."""
+
+
 class EgoMapMemory(nn.Module):
     """Projective map in the world's frame with global and attentive reads in the agent's, beside a GRU.
 
@@ -233,40 +261,14 @@ class EgoMapMemory(nn.Module):
         """
         self._check(inputs, 1)
         old = self._check_state(state, inputs.pose.shape[0])
-        pose = inputs.pose.detach().to(old.origin.dtype)
-        origin = torch.where((old.steps == 0)[:, None], pose, old.origin)
-        points, valid = self._points(inputs.depth, pose.dtype)
-        features = self._written(inputs.features, old.map.dtype)  # (N, K, C)
-        features, map_prev = self._truncate(features, old.map, old.steps)
-
-        if self.settings.map_frame == "global":
-            map_pose = self._map_pose(pose, origin)
-            points = world_from_ego(points, map_pose)
-            affine = affine_from_pose(map_pose, self.settings.extent)
-            fused = self.settings.write == "mean" and native.enabled(features)
-            if trace is None and not torch.is_grad_enabled() and fused:
-                # A rollout needs neither trace nor gradients: one kernel writes and warps.
-                map_ego, map_next, known = self._write_and_warp(
-                    features, points, valid, map_prev, old.known, affine
-                )
-            else:
-                map_next, known, observed = self._write(features, points, valid, map_prev, old.known)
-                map_ego = warp(image_from_rows(map_next), affine)  # (N, C, size, size)
-            if trace is not None:
-                parts = warp(image_from_rows(known[..., None].to(map_next.dtype)), affine)
-                trace["known_ego"] = parts[:, 0] > KNOWN_PART
-        else:
-            map_warped, known = self._follow(map_prev, old.known, inputs.ego_motion)
-            map_next, known, observed = self._write(features, points, valid, map_warped, known)
-            map_ego = image_from_rows(map_next)
-
-        x = self._recurrent_input(inputs, map_ego, trace)
-        hidden = self.core.step(x, old.hidden)
-        output = self._output(hidden, map_ego, trace)
+        seen = self._unproject(inputs, old)
+        new = self._write(seen, self._followed(inputs, old), observed=trace is not None)
+        map_ego = self._read(new, seen)
+        hidden = self.core.step(self._recurrent_input(inputs, self._summary(map_ego, trace)), old.hidden)
+        output = torch.cat((hidden, self._context(hidden, map_ego, trace)), dim=-1)
         if trace is not None:
-            trace["hidden"] = hidden.detach()
-            self._show(trace, map_next, map_ego, known, observed)
-        return output, map_ego, EgoMapState(map_next, known, hidden, old.steps + 1, origin)
+            self._show(trace, new, seen, map_ego, hidden)
+        return output, map_ego, EgoMapState(new.map, new.known, hidden, old.steps + 1, seen.origin)
 
     def unroll(
         self, inputs: MemoryInputs, state: MemoryState, episode_start: Tensor
@@ -287,6 +289,8 @@ class EgoMapMemory(nn.Module):
         steps, origin = _episode_clock(pose, old, episode_start)
         points, valid = self._points(inputs.depth, pose.dtype)
         features = self._written(inputs.features, old.map.dtype)  # (T, N, K, C)
+        if self.settings.write_gradient_steps == 0:
+            features = features.detach()
 
         if self.settings.map_frame == "global":
             map_pose = self._map_pose(pose, origin)
@@ -296,7 +300,7 @@ class EgoMapMemory(nn.Module):
             index, inside = self._cells(points, valid)
             cut = self._cuts(steps)
             if self.settings.write_gradient_steps == 0:
-                features, old = features.detach(), old._replace(map=old.map.detach())
+                old = old._replace(map=old.map.detach())
             writes = Writes(index, inside, episode_start, cut, affine, self.settings.alpha)
             maps_ego, maps_again, map_last, known = write_and_read(features, old.map, old.known, writes)
         else:
@@ -309,10 +313,11 @@ class EgoMapMemory(nn.Module):
                 )
             maps_again = maps_ego
         images = image_from_rows(maps_ego.flatten(0, 1))  # (T * N, C, size, size), channels last in memory
-        x = self._recurrent_input(inputs.each(lambda part: part.flatten(0, 1)), images, None)
-        hidden, hidden_last = self.core.unroll(x.unflatten(0, lead), old.hidden, episode_start)
-        again = image_from_rows(maps_again.flatten(0, 1))
-        output = self._output(hidden.flatten(0, 1), again, None)
+        each = inputs.each(lambda part: part.flatten(0, 1))
+        x = self._recurrent_input(each, self._summary(images, None))
+        hiddens, hidden_last = self.core.unroll(x.unflatten(0, lead), old.hidden, episode_start)
+        again, hidden = image_from_rows(maps_again.flatten(0, 1)), hiddens.flatten(0, 1)
+        output = torch.cat((hidden, self._context(hidden, again, None)), dim=-1)
         last = EgoMapState(map_last, known, hidden_last, steps[-1] + 1, origin[-1])
         return output.unflatten(0, lead), again, last
 
@@ -363,7 +368,51 @@ class EgoMapMemory(nn.Module):
         index, inside = cells(points, extent=self.settings.extent, size=self.settings.map_size)
         return index, inside & valid
 
-    def _write(
+    def _unproject(self, inputs: MemoryInputs, old: EgoMapState) -> Seen:
+        """The features of one step, and where they lie in the map."""
+        pose = inputs.pose.detach().to(old.origin.dtype)
+        origin = torch.where((old.steps == 0)[:, None], pose, old.origin)
+        points, valid = self._points(inputs.depth, pose.dtype)
+        features = self._written(inputs.features, old.map.dtype)
+        if self.settings.write_gradient_steps == 0:
+            features = features.detach()
+        if self.settings.map_frame == "ego":
+            return Seen(features, points, valid, None, origin)
+        map_pose = self._map_pose(pose, origin)
+        affine = affine_from_pose(map_pose, self.settings.extent)
+        return Seen(features, world_from_ego(points, map_pose), valid, affine, origin)
+
+    def _followed(self, inputs: MemoryInputs, old: EgoMapState) -> EgoMapState:
+        """The state before a write: gradients cut as the settings have it, the naive map moved with the agent."""
+        map_prev, known = self._truncate(old.map, old.steps), old.known
+        if self.settings.map_frame == "ego":
+            map_prev, known = self._follow(map_prev, known, inputs.ego_motion)
+        return old._replace(map=map_prev, known=known)
+
+    def _write(self, seen: Seen, old: EgoMapState, *, observed: bool) -> Written:
+        """Write one step; a rollout needs neither what was seen now nor gradients: one kernel writes and reads."""
+        mean = self.settings.write == "mean"
+        if (
+            seen.affine is None
+            or observed
+            or torch.is_grad_enabled()
+            or not (mean and native.enabled(seen.features))
+        ):
+            return Written(*self._splat(seen.features, seen.points, seen.valid, old.map, old.known), None)
+        index, inside = self._cells(seen.points, seen.valid)
+        start = torch.zeros(1, len(index), dtype=torch.bool, device=index.device)
+        writes = Writes(index[None], inside[None], start, None, seen.affine, self.settings.alpha)
+        maps_ego, _, map_next, known = write_and_read(seen.features[None], old.map, old.known, writes)
+        return Written(map_next, known, None, image_from_rows(maps_ego[0]))
+
+    def _read(self, new: Written, seen: Seen) -> Tensor:
+        """The map (N, C, size, size) from where the agent stands."""
+        if new.map_ego is not None:
+            return new.map_ego
+        image = image_from_rows(new.map)
+        return image if seen.affine is None else warp(image, seen.affine)
+
+    def _splat(
         self, features: Tensor, points: Tensor, valid: Tensor, map_prev: Tensor, known: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Splat and blend: the next map, the cells that it knows, and those seen now."""
@@ -375,16 +424,6 @@ class EgoMapMemory(nn.Module):
         map_observed, observed = splat_mean(features, index, inside, self.settings.num_cells)
         map_next, known = blend(map_prev, known, map_observed, observed, self.settings.alpha)
         return map_next, known, observed
-
-    def _write_and_warp(
-        self, features: Tensor, points: Tensor, valid: Tensor, map_prev: Tensor, known: Tensor, affine: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """`_write` and `warp` as a rollout of one step: the map as seen (N, C, size, size), the map, its cells."""
-        index, inside = self._cells(points, valid)
-        start = torch.zeros(1, len(features), dtype=torch.bool, device=features.device)
-        writes = Writes(index[None], inside[None], start, None, affine, self.settings.alpha)
-        maps_ego, _, map_next, known = write_and_read(features[None], map_prev, known, writes)
-        return image_from_rows(maps_ego[0]), map_next, known
 
     def _follow(self, map_prev: Tensor, known: Tensor, motion: Tensor) -> tuple[Tensor, Tensor]:
         """The naive map (N, cells, C) after the agent's motion (N, 3), and the cells that it still knows.
@@ -416,10 +455,10 @@ class EgoMapMemory(nn.Module):
         for features_t, points_t, valid_t, motion_t, start_t, steps_t in rows:
             map_t = map_t.masked_fill(start_t[:, None, None], 0.0)
             known = known & ~start_t[:, None]
-            features_t, map_t = self._truncate(features_t, map_t, steps_t)
+            map_t = self._truncate(map_t, steps_t)
             if self.settings.map_frame == "ego":
                 map_t, known = self._follow(map_t, known, motion_t)
-            map_t, known, _ = self._write(features_t, points_t, valid_t, map_t, known)
+            map_t, known, _ = self._splat(features_t, points_t, valid_t, map_t, known)
             maps.append(map_t)
         return torch.stack(maps), map_t, known
 
@@ -428,46 +467,53 @@ class EgoMapMemory(nn.Module):
         every = self.settings.write_gradient_steps
         return None if every is None else steps % max(every, 1) == 0
 
-    def _truncate(self, features: Tensor, map_prev: Tensor, steps: Tensor) -> tuple[Tensor, Tensor]:
-        """Features (N, K, C) and map (N, cells, C) without the gradients that the settings drop."""
+    def _truncate(self, map_prev: Tensor, steps: Tensor) -> Tensor:
+        """The map (N, cells, C) without the gradients that the settings drop."""
         cut = self._cuts(steps)
         if cut is None:
-            return features, map_prev
+            return map_prev
         if self.settings.write_gradient_steps == 0:
-            return features.detach(), map_prev.detach()
-        return features, torch.where(cut[:, None, None], map_prev.detach(), map_prev)
+            return map_prev.detach()
+        return torch.where(cut[:, None, None], map_prev.detach(), map_prev)
 
-    def _recurrent_input(self, inputs: MemoryInputs, map_ego: Tensor, trace: MemoryTrace | None) -> Tensor:
+    def _summary(self, map_ego: Tensor, trace: MemoryTrace | None) -> Tensor:
+        """The global read (B, 32) of maps (B, C, size, size); (B, 0) without one."""
+        if self.global_read is None:
+            return map_ego.new_zeros(len(map_ego), 0)
+        global_read: Tensor = self.global_read(map_ego)
+        if trace is not None:
+            trace["global_read"] = global_read.detach()
+        return global_read
+
+    def _recurrent_input(self, inputs: MemoryInputs, summary: Tensor) -> Tensor:
         """What enters the GRU (B, H): FC over the ReLU of the view (B, C, Hf, Wf), the global read, the motion."""
         # Place by place, then channels: a view of a channels-last tensor; it only orders the layer's columns.
-        x = [F.relu(inputs.features.movedim(-3, -1).flatten(-3))]
-        if self.global_read is not None:
-            global_read = self.global_read(map_ego)
-            x.append(global_read)
-            if trace is not None:
-                trace["global_read"] = global_read.detach()
+        x = [F.relu(inputs.features.movedim(-3, -1).flatten(-3)), summary]
         if self.settings.use_ego_motion:
             x.append(ego_motion_features(inputs.ego_motion.detach(), self.motion_unit).to(x[0].dtype))
         if self.use_reward:
             x.append(inputs.told[..., None].to(x[0].dtype))
         return F.relu(self.reduce(torch.cat(x, dim=-1)))
 
-    def _output(self, hidden: Tensor, map_ego: Tensor, trace: MemoryTrace | None) -> Tensor:
-        """[h_t, c_t] (B, output_size)."""
+    def _context(self, hidden: Tensor, map_ego: Tensor, trace: MemoryTrace | None) -> Tensor:
+        """What the query from h_t (B, H) reads from the map: c_t (B, 18); (B, 0) without one."""
         if self.context_read is None:
-            return hidden
-        return torch.cat((hidden, self.context_read(hidden, map_ego, trace=trace)), dim=-1)
+            return hidden.new_zeros(len(hidden), 0)
+        context: Tensor = self.context_read(hidden, map_ego, trace=trace)
+        return context
 
-    def _show(
-        self, trace: MemoryTrace, map_next: Tensor, map_ego: Tensor, known: Tensor, observed: Tensor
-    ) -> None:
+    def _show(self, trace: MemoryTrace, new: Written, seen: Seen, map_ego: Tensor, hidden: Tensor) -> None:
+        """Put what was written and read into the trace."""
         square = (self.settings.map_size,) * 2
-        trace["map_ego"] = map_ego.detach()
-        trace["observed"], trace["known"] = observed.unflatten(-1, square), known.unflatten(-1, square)
-        if self.settings.map_frame == "global":
-            trace["map_world"] = image_from_rows(map_next).detach()
-        else:
+        assert new.observed is not None
+        trace["hidden"], trace["map_ego"] = hidden.detach(), map_ego.detach()
+        trace["observed"], trace["known"] = (part.unflatten(-1, square) for part in (new.observed, new.known))
+        if seen.affine is None:
             trace["known_ego"] = trace["known"]
+            return
+        trace["map_world"] = image_from_rows(new.map).detach()
+        parts = warp(image_from_rows(new.known[..., None].to(new.map.dtype)), seen.affine)
+        trace["known_ego"] = parts[:, 0] > KNOWN_PART
 
     # -- checks ---------------------------------------------------------------------------------------------
 

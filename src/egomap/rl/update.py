@@ -8,7 +8,7 @@ does not matter here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -123,42 +123,39 @@ def update(
         Diverged: The loss or a gradient became NaN or infinite.
     """
     prepare(rollout, settings)
-    if settings.normalise_advantages:
-        _normalise(rollout, scale or RunningScale(), mean_over_ranks)
+    _normalise(rollout, settings, scale, mean_over_ranks)
     losses: list[Loss] = []
-    norms: list[Tensor] = []
-    by_group: dict[str, list[Tensor]] = {name: [] for name, group in (groups or {}).items() if group}
+    by_name = {f"gradient_{name}": group for name, group in (groups or {}).items() if group}
+    norms: dict[str, list[Tensor]] = {name: [] for name in ("gradient_norm", *by_name)}
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     threads = threads or GradientThreads()
 
     def loss_in(envs: Tensor) -> Loss:
-        batch = rollout.batch(envs if len(envs) < rollout.num_envs else None)  # all: no need to copy
-        batch = batch.on(compute or Compute())
+        batch = rollout.batch(envs if len(envs) < rollout.num_envs else None).on(compute or Compute())
         return loss_of(unroll(batch.observations, batch.state, batch.episode_start), batch, settings, spent)
 
-    for _ in range(settings.epochs):
-        for envs in _parts(rollout.num_envs, settings.minibatches, generator):
-            loss = threads.differentiate(loss_in, envs, parameters)
-            if average is not None:
-                average(parameters)
-            for name, found in by_group.items():
-                found.append(_gradient_norm((groups or {})[name]))
-            norm = nn.utils.clip_grad_norm_(parameters, settings.max_gradient_norm)
-            if not bool(torch.isfinite(loss.total)) or not bool(torch.isfinite(norm)):
-                raise Diverged(
-                    f"the loss is {loss.total.item():.4g} and its gradient's norm {norm.item():.4g}: training cannot "
-                    "continue. Try a lower learning rate."
-                )
-            optimizer.step()
-            losses.append(loss)
-            norms.append(norm)
+    for envs in _parts(rollout.num_envs, settings, generator):
+        loss = threads.differentiate(loss_in, envs, parameters)
+        if average is not None:
+            average(parameters)
+        for name, group in by_name.items():
+            norms[name].append(_gradient_norm(group))
+        norm = nn.utils.clip_grad_norm_(parameters, settings.max_gradient_norm)
+        _require_finite(loss, norm)
+        optimizer.step()
+        losses.append(loss)
+        norms["gradient_norm"].append(norm)
+    told = {name: _mean([loss.figures[name] for loss in losses]) for name in losses[0].figures}
+    means = {name: _mean(found) for name, found in norms.items()}
+    return {**for_the_log(told), **means, "explained_variance": _explained(rollout)}
 
-    norms_by = {"gradient_norm": norms, **{f"gradient_{name}": found for name, found in by_group.items()}}
-    return {
-        **for_the_log({name: _mean([loss.figures[name] for loss in losses]) for name in losses[0].figures}),
-        **{name: _mean(found) for name, found in norms_by.items()},
-        "explained_variance": _explained(rollout),
-    }
+
+def _require_finite(loss: Loss, norm: Tensor) -> None:
+    if not bool(torch.isfinite(loss.total)) or not bool(torch.isfinite(norm)):
+        raise Diverged(
+            f"the loss is {loss.total.item():.4g} and its gradient's norm {norm.item():.4g}: training cannot "
+            "continue. Try a lower learning rate."
+        )
 
 
 def _mean(values: list[Tensor]) -> float:
@@ -177,20 +174,29 @@ def _gradient_norm(parameters: Sequence[nn.Parameter]) -> Tensor:
     return nn.utils.get_total_norm(gradients)
 
 
-def _normalise(rollout: Rollout, scale: RunningScale, mean_over_ranks: Callable[[float], float]) -> None:
+def _normalise(
+    rollout: Rollout,
+    settings: LearnerSettings,
+    scale: RunningScale | None,
+    mean_over_ranks: Callable[[float], float],
+) -> None:
     """Bring the advantages of the policy's own actions to mean 0, and to deviation 1 as seen over many rollouts."""
-    advantage = rollout.advantage
+    if not settings.normalise_advantages:
+        return
+    scale, advantage = scale or RunningScale(), rollout.advantage
     own = ~rollout.driven if rollout.taught and not rollout.driven.all() else slice(None)
     centred = advantage - mean_over_ranks(float(advantage[own].mean()))
     scale.add(mean_over_ranks(float(centred[own].square().mean())))
     rollout.advantage = centred / (scale.deviation + 1e-8)
 
 
-def _parts(num_envs: int, parts: int, generator: torch.Generator) -> tuple[Tensor, ...]:
-    """Which environments each pass learns from: all, or a random division into equal parts."""
-    if parts == 1:
-        return (torch.arange(num_envs),)
-    return torch.randperm(num_envs, generator=generator).chunk(parts)
+def _parts(num_envs: int, settings: LearnerSettings, generator: torch.Generator) -> Iterator[Tensor]:
+    """Which environments each step learns from, pass by pass: all, or a random division into equal parts."""
+    for _ in range(settings.epochs):
+        if settings.minibatches == 1:
+            yield torch.arange(num_envs)
+        else:
+            yield from torch.randperm(num_envs, generator=generator).chunk(settings.minibatches)
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

@@ -76,33 +76,7 @@ def entries_of(
     require(bool(runs or agents), "nobody is to be evaluated: give run folders, or --agents.")
     sources = [find_source(run) for run in runs]
     require(len({one.folder.resolve() for one in sources}) == len(runs), "a run folder is given twice.")
-    found = []
-    for run in runs:
-        one = find_agent(run, which=question.checkpoint)
-        config = one.config
-        require(
-            worlds is None or not config.env.id,
-            f"{one.source.name} was trained in {config.env.id} and plays nothing else; name no scenario.",
-        )
-        require(
-            question.world is None or not config.env.id,
-            f"{one.source.name} was trained in {config.env.id}, which no other simulator draws; leave out --world.",
-        )
-        own = worlds if worlds is not None else worlds_of(config, question.split)
-        stage = _in_world(config, question.world)
-        found.append(
-            Entry(
-                config.agent.kind,
-                own.first(question.layouts),
-                stage,
-                one.spec if stage is config else source_of(stage).recall(one.extent, None),
-                one.source,
-                config,
-                one.agent,
-                one.decisions,
-                one.extent,
-            )
-        )
+    found = [_of_run(run, question, worlds) for run in runs]
     _require_lesions(found, question)
     places = [_ours(worlds, question.world)] if worlds is not None else [_shared(one) for one in found]
     require(bool(places) or not agents, "an agent without a run needs scenarios to play.")
@@ -119,6 +93,33 @@ def entries_of(
             "come without one.",
         )
     return found
+
+
+def _of_run(run: str | os.PathLike[str], question: Question, worlds: Worlds | None) -> Entry:
+    """The entry of a trained agent: on `worlds`, or on its own."""
+    one = find_agent(run, which=question.checkpoint)
+    config = one.config
+    require(
+        worlds is None or not config.env.id,
+        f"{one.source.name} was trained in {config.env.id} and plays nothing else; name no scenario.",
+    )
+    require(
+        question.world is None or not config.env.id,
+        f"{one.source.name} was trained in {config.env.id}, which no other simulator draws; leave out --world.",
+    )
+    own = worlds if worlds is not None else worlds_of(config, question.split)
+    stage = _in_world(config, question.world)
+    return Entry(
+        config.agent.kind,
+        own.first(question.layouts),
+        stage,
+        one.spec if stage is config else source_of(stage).recall(one.extent, None),
+        one.source,
+        config,
+        one.agent,
+        one.decisions,
+        one.extent,
+    )
 
 
 def _in_world(config: TrainConfig, world: WorldKind | None) -> TrainConfig:
