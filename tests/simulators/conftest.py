@@ -15,6 +15,12 @@ def _works(name: str) -> None:
 
 
 @pytest.fixture(scope="session")
+def memory_maze() -> None:
+    """Memory Maze is installed and draws."""
+    _works("memory maze")
+
+
+@pytest.fixture(scope="session")
 def miniworld() -> None:
     """MiniWorld is installed and draws."""
     _works("miniworld")

@@ -6,6 +6,7 @@ What comes in: nothing. What goes out: a check for each, tried in a process of i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,9 @@ from egomap.config import EnvSettings, TrainConfig, require
 from egomap.envs.doctor import Check, check, expected_depth
 from egomap.envs.worlds import World, Worlds
 from egomap.scenarios.layout import Cell, Layout
+from egomap.simulators.memory_maze import maze_9x9
 from egomap.simulators.miniworld import MiniWorldSource
+from egomap.worlds.gym import describe
 from egomap.worlds.vector import GymVectorEnv
 
 BAR = 3.0
@@ -48,5 +51,20 @@ def _miniworld() -> str:
     return f"draws, median error of depth {error:.2f} map units"
 
 
-SIMULATORS: dict[str, Callable[[], str]] = {"miniworld": _miniworld}
+def _memory_maze() -> str:
+    """Draw a maze."""
+    require(find_spec("memory_maze") is not None, "not installed: pip install 'egomap[memory-maze]'.")
+    spec = describe(maze_9x9(), EnvSettings(id="egomap.simulators.memory_maze:maze_9x9"))
+    env = GymVectorEnv(spec, 1, workers=1)
+    try:
+        observation, _ = env.reset(seed=0)
+        depth = observation["depth"][0]
+        require(bool(np.ptp(observation["rgb"])), "draws an empty picture; see docs/environments.md.")
+        require(bool(np.ptp(depth[np.isfinite(depth)])), "draws no depth; see docs/environments.md.")
+    finally:
+        env.close()
+    return "draws colours and depth"
+
+
+SIMULATORS: dict[str, Callable[[], str]] = {"miniworld": _miniworld, "memory maze": _memory_maze}
 """How each is tried."""
