@@ -1,20 +1,18 @@
-"""Memory Maze behind the seam: pose, depth and actions agree; seeds; a run by the commands. It draws slowly."""
+"""Memory Maze behind the seam: pose, depth and actions agree; seeds; what is found out about it."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from egomap.cli import main
 from egomap.config import EnvSettings
 from egomap.simulators.memory_maze import ACTIONS, maze_9x9
 from egomap.worlds.gym import describe
 from egomap.worlds.vector import GymVectorEnv
+from egomap.worlds.worker import examine_apart
 
 NAME = "egomap.simulators.memory_maze:maze_9x9"
 pytestmark = [pytest.mark.slow(seconds=8), pytest.mark.usefixtures("memory_maze")]
@@ -67,17 +65,10 @@ def test_the_seed_says_it_all(env: GymVectorEnv) -> None:
     assert not np.array_equal(views[0]["rgb"], views[2]["rgb"])
 
 
-@pytest.mark.slow(seconds=60)
-@pytest.mark.timeout(900)
-def test_an_agent_is_trained_by_the_command(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    flags = ["--learner.num-envs", "4", "--learner.rollout-steps", "4", "--env-workers", "2"]
-    assert (
-        main(
-            ["train", "--env", NAME, "--agent", "gru", "--budget", "16", "--run", str(run), *flags]
-            + ["--evaluate-every", "0", "--env-held-out", "1"]
-        )
-        == 0
-    )
-    world = json.loads((run / "config.json").read_text())["world"]
-    assert world["actions"] == list(ACTIONS) and world["depth_range"] > world["extent"]
+@pytest.mark.slow(seconds=15)
+@pytest.mark.timeout(600)
+def test_it_is_examined_as_any_environment_is() -> None:
+    spec = examine_apart(EnvSettings(id=NAME))
+    assert spec.actions == ACTIONS
+    assert spec.depth_range is not None and spec.depth_range > spec.extent == pytest.approx(640)
+    assert spec.statistics is not None and 0 < spec.statistics.mean[3] < spec.extent
