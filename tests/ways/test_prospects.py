@@ -35,9 +35,7 @@ def soon(room: grid.Grid, at: tuple[int, int], cell: tuple[int, int], heading: f
     )
 
 
-def walked(
-    room: grid.Grid, at: tuple[int, int]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def walked(room: grid.Grid, at: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     walkable = grid.walkable(room.score)
     return walkable, *grid.travel(walkable, *at)
 
