@@ -162,6 +162,44 @@ def test_a_goal_that_was_not_there_is_dismissed_until_it_is_seen_anew():
     assert search.goal() is not None
 
 
+def coloured(rgb: tuple[int, int, int]) -> np.ndarray:
+    """Grey, with a patch of 10 x 12 pixels straight ahead."""
+    view = np.full((3, 64, 112), 60, np.uint8)
+    view[:, 34:44, 50:62] = np.array(rgb, np.uint8)[:, None, None]
+    return view
+
+
+GREEN = (24, 40, 8)
+"""Of a green armour, the first item."""
+
+
+def test_what_was_taken_is_no_thing_any_more_and_others_are_something_else():
+    tangents = (np.arange(CAMERA.width) + 0.5 - CAMERA.cx) / CAMERA.fx
+    things, away = Things(LOOKS[:4]), np.full((64, 112), 100.0, np.float32)
+    things.see(coloured(GREEN), away, (0.0, 0.0, 0.0), tangents)  # at (100, 0)
+    things.see(coloured(GREEN), away, (300.0, 0.0, 0.0), tangents)  # at (400, 0)
+    assert [look for look, *_ in things.kinds()] == [0, 0]
+    things.taken(0, 70.0, 10.0)
+    ((look, x, y),) = things.kinds()
+    assert look > 0 and (x, y) == pytest.approx((400, 0), abs=1)
+    assert things.where(0) is None and things.where(look) == (x, y)
+    things.taken(1, 1000.0, 1000.0)  # where nothing was seen: nothing is forgotten
+    assert len(things.kinds()) == 1
+
+
+def test_every_item_but_the_goal_is_kept_away_from():
+    """Two things that look like the first item: one is walked to, the other one is not touched."""
+    search = search_for("ordered-items", 4, CAMERA, 800.0)
+    away = np.full((64, 112), 100.0, np.float32)
+    search.see(coloured(GREEN), away, np.zeros(3), 0.0)
+    assert search._forbidden() == ()
+    search.see(coloured(GREEN), away, np.array((100.0, 100.0, math.pi / 2)), 0.0)  # another at (100, 200)
+    search.see(coloured(GREEN), away, np.array((100.0, 100.0, math.pi / 2)), 0.0)
+    assert search.goal() == pytest.approx((100, 200), abs=1)
+    ((x0, y0, x1, y1),) = search._forbidden()
+    assert ((x0 + x1) / 2, (y0 + y1) / 2) == pytest.approx((100, 0), abs=1) and x1 - x0 > 72
+
+
 def test_a_tinted_view_is_known():
     view = np.full((3, 64, 112), 60, np.uint8)
     assert not tinted(view)

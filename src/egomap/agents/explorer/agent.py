@@ -64,7 +64,7 @@ class Search:
     Args:
         looks: What the goals look like, in the order in which they count.
         returns: Whether the last goal stands where the episode began.
-        careful: Whether a goal out of order must not be touched.
+        careful: Whether a goal out of order must not be touched; goals vanish when they are touched.
         camera: Of the observations.
         extent: Side of the arena.
         frame_skip: Tics for which an action is held.
@@ -103,6 +103,8 @@ class Search:
         if self.home is None:
             self.home = x, y
         if reward > PAID and self.leg + 1 < self._goals:
+            if self._careful:
+                self.things.taken(self.leg, x, y)
             self.leg += 1
             self._target, self._waited = None, 0
         self.walker.see(depth, (x, y, phi))
@@ -155,11 +157,11 @@ class Search:
             self._waited = 0
 
     def _forbidden(self) -> tuple[Box, ...]:
-        """Boxes around the items that must not be touched now."""
+        """Boxes around the items that must not be touched now: all but the goal, whatever they seem to be."""
         if not self._careful:
             return ()
-        reach = TOUCH + BERTH
-        others = [(x, y) for look, x, y in self.things.kinds() if look > self.leg]
+        reach, goal = TOUCH + BERTH, self.things.where(self.leg)
+        others = [(x, y) for _, x, y in self.things.kinds() if (x, y) != goal]
         return tuple((x - reach, y - reach, x + reach, y + reach) for x, y in others)
 
     def _flat(self, place: tuple[float, float]) -> int:

@@ -171,6 +171,8 @@ class Things:
         self._table = evidence(looks)
         self._place, self._weight, self._belief = _entries(len(looks))
         self._now = _entries(len(looks))
+        self._gone = 0
+        """So many looks, from the first on, are there no more."""
 
     def see(
         self, rgb: np.ndarray, depth: np.ndarray, pose: tuple[float, float, float], tangents: np.ndarray
@@ -197,7 +199,7 @@ class Things:
     def kinds(self) -> list[tuple[int, float, float]]:
         """(look, x, y) of each thing so far: its most probable look."""
         found = np.flatnonzero(self._weight >= SURE)
-        return [(int(self._belief[m].argmax()), *self._place[m].tolist()) for m in found]
+        return [(self._look(m), *self._place[m].tolist()) for m in found]
 
     def where(self, look: int) -> tuple[float, float] | None:
         """The place of a look, or None: of the things that are most probably this, the one that was seen best."""
@@ -213,9 +215,20 @@ class Things:
         if best is not None:
             self._weight[best], self._belief[best] = DOUBT, 0.0
 
+    def taken(self, look: int, x: float, y: float) -> None:
+        """The thing at a point has been taken, and with it the last of the looks up to this one."""
+        m = nearest(self._place, self._weight, x, y)
+        if m >= 0 and self._weight[m] > 0:
+            self._weight[m], self._belief[m] = DOUBT, 0.0
+        self._gone = look + 1
+
+    def _look(self, m: int) -> int:
+        """What a thing most probably is."""
+        return self._gone + int(self._belief[m, self._gone :].argmax())
+
     def _best(self, look: int) -> int | None:
         """The thing of a look that was seen best."""
-        found = [m for m in np.flatnonzero(self._weight >= SURE) if int(self._belief[m].argmax()) == look]
+        found = [m for m in np.flatnonzero(self._weight >= SURE) if self._look(m) == look]
         return int(max(found, key=lambda m: self._weight[m])) if found else None
 
 
