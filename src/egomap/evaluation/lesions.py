@@ -58,7 +58,7 @@ def play_lesions(
         seed: Fixes the episodes and the agent's draws.
         deterministic: The most probable actions instead of sampled ones.
         bar: Opened for every play.
-        watcher: Who records the legs; a `Recorder` of `env`.
+        watcher: Records the legs; a `Recorder` of `env`.
 
     Returns:
         The episodes of "intact" and of each lesion, in the same order.
@@ -137,7 +137,7 @@ def replacements(memory: object, lesion: str, by: Replacement | None = None) -> 
 
 
 class Moment:
-    """What N environments are at: which episode, which step of it, and who is playing."""
+    """The progress of N environments: episode, step, and the agent that plays."""
 
     def __init__(self, num_envs: int) -> None:
         self.episodes: list[Episode | None] = [None] * num_envs

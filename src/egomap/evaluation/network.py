@@ -33,7 +33,7 @@ class NetworkPlayer:
     """Plays with sampled actions, or with the most probable ones.
 
     Args:
-        agent: Who plays.
+        agent: The agent that plays.
         num_envs: N.
         deterministic: The most probable actions instead of sampled ones.
         surgery: Changes the memory between steps, for a lesion.

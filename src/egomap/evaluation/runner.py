@@ -90,10 +90,10 @@ def play(
 
     Args:
         env: Made with `episodes_per_layout`.
-        player: Who plays.
+        player: The player.
         seed: Fixes the episodes and the player's random choices.
         progress: Called with (episodes done, episodes in all).
-        watcher: Who records the legs; a `Recorder` of `env`.
+        watcher: Records the legs; a `Recorder` of `env`.
     """
     observation, _ = env.reset(seed=seed)
     total = env.episodes_in_all

@@ -85,7 +85,7 @@ def with_lesions(
 
     Args:
         recording: An episode with this agent's observations; any agent may have acted.
-        agent: Who is lesioned.
+        agent: The agent to lesion.
         lesions: Names of parts, several joined by "+", or "all".
         world: Where the episode was played.
         record: Of `intact_record`, for these lesions.

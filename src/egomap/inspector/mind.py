@@ -1,7 +1,7 @@
 """An agent with a network that looks at one environment and lets us see what it thinks.
 
 Input: observations, decision by decision. Output: a `Thought` for each, and all of them as a
-`MindTrack`. It need not be the one who acts: a mind can watch while a person or the planner plays.
+`MindTrack`. The agent need not be the one that acts: it can observe while a person or the planner plays.
 """
 
 from __future__ import annotations

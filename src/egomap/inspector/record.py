@@ -172,13 +172,13 @@ class Stage:
 
         Args:
             layout: Which world.
-            driver: Who acts.
+            driver: The agent that acts.
             mind: The agent to inspect; None for none.
             seed: With the layout it fixes the episode.
             show: Called before each decision with (observation, true pose, thought, reward so far).
             progress: Called with (decisions, decisions at most).
-            agent: Who this is about, in words.
-            driven_by: Who acts, in words.
+            agent: The inspected agent, in words.
+            driven_by: The agent that acts, in words.
             split: Name of the split that the worlds are of.
             about: What else to keep as text.
         """

@@ -155,9 +155,9 @@ class Recording:
     """One episode."""
 
     agent: str
-    """Who it is about, in words: "egomap after 400,000 decisions", "planner"."""
+    """The inspected agent, in words: "egomap after 400,000 decisions", "planner"."""
     driver: str
-    """Who chose the actions, in words."""
+    """The agent that chose the actions, in words."""
     layout_index: int
     layout_id: str
     split: str

@@ -1,4 +1,4 @@
-"""Functions that torch.compile leaves as they are, without loading the compiler for those who never compile."""
+"""Functions that torch.compile leaves as they are, without loading the compiler where nothing is compiled."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class LoadedAgent:
 
     Attributes:
         name: What it was loaded by.
-        module: The network, an `egomap.agents.Agent`, for those who want `step` and `unroll` themselves.
+        module: The network, an `egomap.agents.Agent`, with `step` and `unroll`.
         config: The settings that it was trained with.
         extent: Side of the arenas that it was made for, in map units.
         decisions: How many it was trained for.
@@ -60,7 +60,7 @@ class LoadedAgent:
         self._draws: list[np.random.Generator] = []
 
     def __repr__(self) -> str:
-        """Who it is."""
+        """Name and kind."""
         kind, task = self.config.agent.kind, self.config.scenario.task
         return f"<LoadedAgent {self.name}: {kind} on {task}, {self.decisions:,} decisions>"
 
