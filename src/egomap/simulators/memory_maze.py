@@ -46,7 +46,7 @@ def _tasks() -> ModuleType:
     return need("memory_maze.tasks", "memory-maze")
 
 
-class MemoryMaze(gymnasium.Env[dict[str, np.ndarray], np.int64]):
+class MemoryMaze(gymnasium.Env[dict[str, Any], np.int64]):
     """A maze in which the same few targets are asked for again and again, until time is up.
 
     Args:

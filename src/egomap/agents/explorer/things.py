@@ -199,7 +199,7 @@ class Things:
     def kinds(self) -> list[tuple[int, float, float]]:
         """(look, x, y) of each thing so far: its most probable look."""
         found = np.flatnonzero(self._weight >= SURE)
-        return [(self._look(m), *self._place[m].tolist()) for m in found]
+        return [(self._look(int(m)), *self._place[m].tolist()) for m in found]
 
     def where(self, look: int) -> tuple[float, float] | None:
         """The place of a look, or None: of the things that are most probably this, the one that was seen best."""
@@ -228,8 +228,8 @@ class Things:
 
     def _best(self, look: int) -> int | None:
         """The thing of a look that was seen best."""
-        found = [m for m in np.flatnonzero(self._weight >= SURE) if self._look(m) == look]
-        return int(max(found, key=lambda m: self._weight[m])) if found else None
+        found = [m for m in map(int, np.flatnonzero(self._weight >= SURE)) if self._look(m) == look]
+        return max(found, key=lambda m: self._weight[m]) if found else None
 
 
 def _entries(looks: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
