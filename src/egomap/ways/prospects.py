@@ -67,7 +67,8 @@ def amount(sums: np.ndarray, row: int, column: int) -> int:
     cells = sums.shape[0] - 1
     top, left = max(row - AROUND, 0), max(column - AROUND, 0)
     bottom, right = min(row + AROUND + 1, cells), min(column + AROUND + 1, cells)
-    return sums[bottom, right] - sums[top, right] - sums[bottom, left] + sums[top, left]
+    count: int = sums[bottom, right] - sums[top, right] - sums[bottom, left] + sums[top, left]
+    return count
 
 
 @compiled
@@ -115,7 +116,7 @@ def turns(off: float, turning: int) -> float:
 @compiled
 def wrapped(angle: float) -> float:
     """The same angle between -pi and pi."""
-    return angle - math.tau * np.round(angle / math.tau)
+    return angle - math.tau * math.floor(angle / math.tau + 0.5)
 
 
 @compiled
@@ -164,7 +165,8 @@ def until_seen(
     arriving = math.atan2(view // side - before // side, view % side - before % side)
     looking = math.atan2(row - view // side, column - view % side)
     end = max(abs(wrapped(looking - arriving)) - HALF_VIEW, 0.0) / TURN_PER_DECISION
-    return 1.0 + begin + cost[view] / COST_PER_UNIT / UNITS_PER_DECISION + end
+    walk: float = cost[view] / COST_PER_UNIT / UNITS_PER_DECISION
+    return 1.0 + begin + walk + end
 
 
 @compiled
