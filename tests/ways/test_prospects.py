@@ -83,7 +83,7 @@ def corridor() -> grid.Grid:
 
 
 def test_what_is_in_sight_takes_a_turn_and_no_walk() -> None:
-    """The unknown beyond the east end: at once, facing it; facing west, after the 130 degrees that bring it in view."""
+    """The unknown beyond the east end: at once, facing it; facing west, after the 130 degrees that show it."""
     room, at, east = corridor(), (12, 10), (12, 24)
     assert soon(room, at, east, 0.0, 0) == 1.0
     assert soon(room, at, east, math.radians(49), 0) == 1.0
