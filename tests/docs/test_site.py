@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from egomap.training.names import released_names
+
 from .blocks import DOCS
 
 PROJECT = DOCS.parent
@@ -63,3 +65,13 @@ def test_the_check_of_the_built_site_finds_what_is_wrong(tmp_path: Path) -> None
         "index.html fetches https://example.org/a.js",
         "index.html leads to none.html, which does not exist",
     ]
+
+
+def test_released_agents_are_called_by_their_names() -> None:
+    named = {
+        (page.name, name)
+        for page in PAGES
+        for name in re.findall(r"\bfind-return-9/[a-z+-]+", page.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 3
+    assert [one for one in sorted(named) if one[1] not in released_names()] == []
