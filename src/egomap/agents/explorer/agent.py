@@ -25,6 +25,8 @@ TOUCH = 36.0
 """Map units from an item, along each axis, within which it is touched."""
 BERTH = 5.0
 """Map units more that are kept from an item that must not be touched."""
+STANDSTILL = 8
+"""Decisions without a move after which an item is passed with no berth: coasting may have led to its edge."""
 PATIENCE = 4
 """Decisions within TOUCH of a goal after which it is not there; the reward comes a decision after the touch."""
 WAY = 128.0
@@ -91,6 +93,7 @@ class Search:
         self._outlook: _Outlook | None = None
         self._target: int | None = None
         self._waited = 0
+        self._stood = 0
 
     def act(self, rgb: np.ndarray, depth: np.ndarray, pose: np.ndarray, reward: float) -> int:
         """The action at this observation, taken; `reward` is what the action before brought."""
@@ -102,6 +105,8 @@ class Search:
         x, y, phi = (float(value) for value in pose)
         if self.home is None:
             self.home = x, y
+        moved = max(abs(x - self.walker.body.x), abs(y - self.walker.body.y)) > 1.0
+        self._stood = 0 if moved else self._stood + 1
         if reward > PAID and self.leg + 1 < self._goals:
             if self._careful:
                 self.things.taken(self.leg, x, y)
@@ -128,7 +133,8 @@ class Search:
             target = kept = self._next_frontier(ways, kept, turning)
         if target is None:  # everything seen and still not there
             return Choice(0, None, None)
-        if goal is not None and target == self._flat(goal) and self._near(goal):
+        straight = self.things.where(self.leg) is not None  # the way home may lead around a wall, however near it is
+        if straight and goal is not None and target == self._flat(goal) and self._near(goal):
             return Choice(self.walker.action_to(goal, forbidden), goal, kept)
         action = self.walker.action_to(self.walker.aim_at(ways, target), forbidden)
         return Choice(action, self.walker.point_along(ways, target, WAY), kept)
@@ -160,7 +166,8 @@ class Search:
         """Boxes around the items that must not be touched now: all but the goal, whatever they seem to be."""
         if not self._careful:
             return ()
-        reach, goal = TOUCH + BERTH, self.things.where(self.leg)
+        reach = TOUCH if self._stood > STANDSTILL else TOUCH + BERTH
+        goal = self.things.where(self.leg)
         others = [(x, y) for _, x, y in self.things.kinds() if (x, y) != goal]
         return tuple((x - reach, y - reach, x + reach, y + reach) for x, y in others)
 

@@ -87,7 +87,7 @@ class Walker:
         self.grid.score[:] = 0
 
     def ways(self, goal: tuple[float, float] | None = None, forbidden: tuple[Box, ...] = ()) -> Ways:
-        """The ways from here; the goal's surroundings count as free, forbidden boxes do not."""
+        """The ways from here; a goal that blocks its place counts as free with its surroundings, forbidden boxes do not."""
         grid = self.grid
         room = walkable(grid.score)
         for x0, y0, x1, y1 in forbidden:
@@ -95,7 +95,8 @@ class Walker:
             room[r0 : r1 + 1, c0 : c1 + 1] = SHUT
         if goal is not None:
             row, column = grid.cell(*goal)
-            room[max(row - REACH, 0) : row + REACH + 1, max(column - REACH, 0) : column + REACH + 1] = ROOMY
+            reach = REACH if grid.score[row, column] >= 0 else 0  # where one has stood nothing is in the way
+            room[max(row - reach, 0) : row + reach + 1, max(column - reach, 0) : column + reach + 1] = ROOMY
         start = grid.cell(self.body.x, self.body.y)
         return Ways(room, *travel(room, *start), start)
 
