@@ -27,10 +27,9 @@ NAMES = [
     *("python", "vizdoom", "gymnasium", "numpy", "opencv-python-headless", "torch"),
     *("engine", "depth", "actions", "shared memory", "cores", "cache"),
 ]
-
-
+SIMULATORS = ["miniworld", "memory maze"]
 MACHINE = ["cpu", "instructions", "threads", "numba", "ffmpeg", "browser", "screen", "speed"]
-OPTIONAL = {"numba", "ffmpeg", "browser", "screen"}
+OPTIONAL = {*SIMULATORS, "numba", "ffmpeg", "browser", "screen"}
 
 
 def left_behind(folder: Path) -> list[str]:
@@ -115,7 +114,7 @@ def test_command_leaves_nothing_behind(tmp_path: Path) -> None:
     run = command(tmp_path, TMPDIR=str(tmp_path), EGOMAP_CACHE=str(tmp_path / "cache"))
     assert run.returncode == 0, run.stdout + run.stderr
     lines = run.stdout.splitlines()
-    assert [line[6:].split(":")[0] for line in lines[:-1]] == [*NAMES, *MACHINE]
+    assert [line[6:].split(":")[0] for line in lines[:-1]] == [*NAMES, *SIMULATORS, *MACHINE]
     marks = {line[6:].split(":")[0]: line[:6] for line in lines[:-1]}
     assert {mark for name, mark in marks.items() if name not in OPTIONAL} == {"ok    "}
     assert {marks[name] for name in OPTIONAL} <= {"ok    ", "none  "}, "what is optional fails nothing"
@@ -131,7 +130,7 @@ def test_command_fails_with_the_checks(tmp_path: Path) -> None:
     assert run.returncode == 2
     assert re.search(r"^FAIL  cache: ", run.stdout, re.MULTILINE)
     assert run.stdout.splitlines()[-2] == "none  speed: not measured, for a check has failed."
-    assert run.stdout.splitlines()[-1] == f"1 of {len(NAMES) + len(MACHINE)} checks failed."
+    assert run.stdout.splitlines()[-1] == f"1 of {len(NAMES) + len(SIMULATORS) + len(MACHINE)} checks failed."
     assert "Traceback" not in run.stderr
 
 

@@ -10,10 +10,10 @@ def agents() -> int:
 
     Example: egomap agents
     """
-    from rich.console import Console
     from rich.table import Table
 
     from egomap.training.names import released
+    from egomap.util.bars import table_console
 
     found = released()
     if not found:
@@ -28,6 +28,6 @@ def agents() -> int:
             "-" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
             f"{entry['bytes'] / 1e6:.1f} MB",
         )
-    Console().print(table)
+    table_console().print(table)
     print(f"Look into one: egomap inspect {found[0]['name']}")
     return 0

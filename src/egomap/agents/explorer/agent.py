@@ -133,7 +133,9 @@ class Search:
             target = kept = self._next_frontier(ways, kept, turning)
         if target is None:  # everything seen and still not there
             return Choice(0, None, None)
-        straight = self.things.where(self.leg) is not None  # the way home may lead around a wall, however near it is
+        straight = (
+            self.things.where(self.leg) is not None
+        )  # the way home may lead around a wall, however near it is
         if straight and goal is not None and target == self._flat(goal) and self._near(goal):
             return Choice(self.walker.action_to(goal, forbidden), goal, kept)
         action = self.walker.action_to(self.walker.aim_at(ways, target), forbidden)

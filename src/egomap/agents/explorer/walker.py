@@ -87,7 +87,7 @@ class Walker:
         self.grid.score[:] = 0
 
     def ways(self, goal: tuple[float, float] | None = None, forbidden: tuple[Box, ...] = ()) -> Ways:
-        """The ways from here; a goal that blocks its place counts as free with its surroundings, forbidden boxes do not."""
+        """The ways from here; a goal that blocks its place is free with its surroundings, forbidden boxes are not."""
         grid = self.grid
         room = walkable(grid.score)
         for x0, y0, x1, y1 in forbidden:
