@@ -13,8 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import tyro
 
-from egomap.commands.train_flags import TrainFlags
+from egomap.commands.train_flags import TrainFlags, all_flags
 from egomap.config import ScenarioConfig
 from egomap.envs.rendering import RENDER_MODES
 from egomap.presets import PRESETS
@@ -273,3 +274,12 @@ def test_interrupt(endless: subprocess.Popen[str], tmp_path: Path) -> None:
     assert "Traceback" not in stderr
     assert eventually(lambda: not processes_of(tmp_path), 3.0)
     assert eventually(lambda: not left_behind(tmp_path), 3.0)
+
+
+def test_sizes_and_evaluations_have_flags() -> None:
+    arguments = ["--hidden-size", "64", "--frame-skip", "8", "--evaluation-episodes", "2"]
+    config = tyro.cli(all_flags(), args=arguments, default=TrainFlags.of(arguments)).config()
+    assert (config.agent.hidden_size, config.env.frame_skip, config.evaluation_episodes) == (64, 8, 2)
+    arguments = ["--env", "some:Env-v0", "--frame-skip", "8"]
+    with pytest.raises(ValueError, match="--frame-skip of our mazes and --env do not go together"):
+        tyro.cli(all_flags(), args=arguments, default=TrainFlags.of(arguments)).config()

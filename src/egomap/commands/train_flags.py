@@ -39,16 +39,19 @@ SETTINGS: dict[str, str] = {
     "noise": "env.ego_motion_noise",
     "curriculum_bar": "curriculum_bar",
     "evaluate_every": "evaluate_every",
+    "evaluation_episodes": "evaluation_episodes",
     "checkpoint_every": "checkpoint_every",
     "reset_every_update": "reset_every_update",
     "imitate": "imitate",
     "standardise": "agent.standardise",
     "value_gain": "agent.value_gain",
     "stack_size": "agent.stack_size",
+    "hidden_size": "agent.hidden_size",
     "use_reward": "agent.use_reward",
     "device": "device",
     "precision": "precision",
     "rendering": "env.rendering",
+    "frame_skip": "env.frame_skip",
     "map": "agent.map",
     "places": "agent.places",
     "learner": "learner",
@@ -147,10 +150,10 @@ class TrainFlags:
             "the mazes say what the map must cover; leave out --map.extent.",
         )
         require(self.agent not in ("random", "planner"), f"{self.agent} learns nothing.")
-        ours = [name for name in ("size", "scenarios", "curriculum", "rendering") if name in self.changed()]
+        ours = [name for name in ("size", "scenarios", "curriculum", "rendering", "frame_skip") if name in self.changed()]
         require(
             not self.env or not ours,
-            f"--{', --'.join(ours)} of our mazes and --env do not go together; leave one of them out.",
+            f"--{', --'.join(ours).replace('_', '-')} of our mazes and --env do not go together; leave one of them out.",
         )
         config = replace(
             config,
