@@ -150,10 +150,11 @@ class TrainFlags:
             "the mazes say what the map must cover; leave out --map.extent.",
         )
         require(self.agent not in ("random", "planner"), f"{self.agent} learns nothing.")
-        ours = [name for name in ("size", "scenarios", "curriculum", "rendering", "frame_skip") if name in self.changed()]
+        mine = ("size", "scenarios", "curriculum", "rendering", "frame_skip")
+        ours = ", --".join(name.replace("_", "-") for name in mine if name in self.changed())
         require(
             not self.env or not ours,
-            f"--{', --'.join(ours).replace('_', '-')} of our mazes and --env do not go together; leave one of them out.",
+            f"--{ours} of our mazes and --env do not go together; leave one of them out.",
         )
         config = replace(
             config,
