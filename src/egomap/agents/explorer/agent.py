@@ -25,6 +25,8 @@ TOUCH = 36.0
 """Map units from an item, along each axis, within which it is touched."""
 BERTH = 5.0
 """Map units more that are kept from an item that must not be touched."""
+BERTHS = (8.0, 0.0, -BERTH)
+"""Map units by which forbidden boxes are grown, the next where no way is left."""
 STANDSTILL = 8
 """Decisions without a move after which an item is passed with no berth: coasting may have led to its edge."""
 PATIENCE = 4
@@ -115,8 +117,16 @@ class Search:
         self.walker.see(depth, (x, y, phi))
         self.things.see(rgb, depth, (x, y, phi), self.walker.tangents)
         self._doubt()
-        forbidden, goal = self._forbidden(), self.goal()
-        self._outlook = _Outlook(goal, forbidden, self.walker.ways(goal, _grown(forbidden, 8.0)))
+        self._outlook = self._look_out(self._forbidden(), self.goal())
+
+    def _look_out(self, forbidden: tuple[Box, ...], goal: tuple[float, float] | None) -> _Outlook:
+        """The ways from here, as far from the forbidden boxes as one can go: a narrow passage may lead along one."""
+        for berth in BERTHS:
+            ways = self.walker.ways(goal, _grown(forbidden, berth))
+            leads = goal is not None and self._cell_of(ways, goal) is not None
+            if not forbidden or leads or self.walker.frontier(ways).any():
+                break
+        return _Outlook(goal, _grown(forbidden, min(berth, 0.0)), ways)
 
     @property
     def intent(self) -> Intent:
