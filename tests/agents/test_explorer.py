@@ -200,6 +200,41 @@ def test_every_item_but_the_goal_is_kept_away_from():
     assert ((x0 + x1) / 2, (y0 + y1) / 2) == pytest.approx((100, 0), abs=1) and x1 - x0 > 72
 
 
+def test_items_that_would_have_been_touched_are_forgotten():
+    tangents = (np.arange(CAMERA.width) + 0.5 - CAMERA.cx) / CAMERA.fx
+    things, away = Things(LOOKS[:4]), np.full((64, 112), 100.0, np.float32)
+    things.see(coloured(GREEN), away, (0.0, 0.0, 0.0), tangents)  # at (100, 0)
+    things.see(coloured(GREEN), away, (300.0, 0.0, 0.0), tangents)  # at (400, 0)
+    things.dismiss_around(60.0, 0.0, 31.0)  # 40 units away: too far
+    assert len(things.kinds()) == 2
+    things.dismiss_around(80.0, 20.0, 31.0)
+    assert [round(x) for _, x, _ in things.kinds()] == [400]
+
+
+def test_who_stands_still_beside_an_item_keeps_less_berth():
+    """After eight decisions without a move the box is as large as the item's touch, and no larger."""
+    search = search_for("ordered-items", 4, CAMERA, 800.0)
+    away = np.full((64, 112), 100.0, np.float32)
+    search.see(coloured(GREEN), away, np.zeros(3), 0.0)  # at (100, 0)
+    pose = np.array((100.0, 100.0, math.pi / 2))  # another at (100, 200)
+    widths = []
+    for _ in range(12):
+        search.see(coloured(GREEN), away, pose, 0.0)
+        widths += [x1 - x0 for x0, _, x1, _ in search._forbidden()]
+    assert widths[:8] == pytest.approx([82.0] * 8) and widths[-1] == pytest.approx(72.0)
+
+
+def test_home_frees_nothing_beside_it():
+    """A wall two cells from where the episode began stays one; beside a goal that blocks its place nothing does."""
+    walker = Walker(CAMERA, 800.0, 4)
+    row, column = walker.grid.cell(0.0, 0.0)
+    walker.grid.score[row, column + 2] = 6
+    walker.grid.score[row, column] = -6  # where it stood
+    assert walker.ways((0.0, 0.0)).room[row, column + 2] == grid.SHUT
+    walker.grid.score[row, column] = 6  # a pillar
+    assert walker.ways((0.0, 0.0)).room[row, column + 2] == grid.ROOMY
+
+
 def test_a_tinted_view_is_known():
     view = np.full((3, 64, 112), 60, np.uint8)
     assert not tinted(view)

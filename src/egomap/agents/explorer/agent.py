@@ -173,6 +173,8 @@ class Search:
         if self._waited > PATIENCE:
             self.things.dismiss(self.leg)
             self._waited = 0
+        if self._careful and self._stood > STANDSTILL:  # an item that is here would have ended the episode
+            self.things.dismiss_around(body.x, body.y, TOUCH - BERTH)
 
     def _forbidden(self) -> tuple[Box, ...]:
         """Boxes around the items that must not be touched now: all but the goal, whatever they seem to be."""

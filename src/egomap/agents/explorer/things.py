@@ -215,6 +215,12 @@ class Things:
         if best is not None:
             self._weight[best], self._belief[best] = DOUBT, 0.0
 
+    def dismiss_around(self, x: float, y: float, within: float) -> None:
+        """Nothing is within so many map units of a point, along each axis; things that seemed to be are forgotten."""
+        around = np.abs(self._place - (x, y)).max(1) < within
+        self._weight[around & (self._weight > 0)] = DOUBT
+        self._belief[around] = 0.0
+
     def taken(self, look: int, x: float, y: float) -> None:
         """The thing at a point has been taken, and with it the last of the looks up to this one."""
         m = nearest(self._place, self._weight, x, y)
