@@ -2,10 +2,10 @@
 
 What comes in: a command's arguments, as after `python -m egomap`, or the text of a program. What goes out: a `Warm`,
 which can be waited for, sent signals and killed like a `subprocess.Popen`. Only the packages of others are loaded
-already; egomap's own modules are imported anew by every process. Of the four or five seconds of processor time that
-a small training takes, two or three are spent on these packages: each process of pytest spends them once. That
-commands start from nothing is tested in tests/test_cli.py, tests/training/test_command.py, tests/envs/test_doctor.py
-and tests/training/test_distributed.py, and by tools/check_wheel.py.
+already; egomap's own modules are imported anew by every process. Importing torch and torch._dynamo takes about two
+seconds of processor time, which each process of pytest spends once, and not each command. That commands start from
+nothing is tested in tests/test_cli.py, tests/training/test_command.py, tests/envs/test_doctor.py and
+tests/training/test_distributed.py, and by tools/check_wheel.py.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from egomap.util.digest import canonical, sha256
 from egomap.util.files import flush_folder, read_versioned, write_whole
 from egomap.util.reading import naming, require_plain
 
-FORMAT = "egomap walks 1"
+FORMAT = "egomap walks 2"
 """Counts up when the form changes, or when the Explorer walks otherwise."""
 MANIFEST = "manifest.json"
 COMPRESSION = 1

@@ -3,8 +3,8 @@
 What comes in: a grid of what was seen, the ways on it, and the agent's pose. What goes out: a price for each frontier
 cell; the cheapest one is worth going to first. Knows no layout. Plain loops, compiled where numba is installed.
 
-Two things make the difference to the nearest frontier. The unknown is seen from afar: often it is enough to turn, or
-to walk to where a corner ends. And little of it is worth a way: what counts are the places where a goal could stand.
+It differs from the nearest frontier in two respects. The unknown can be seen from a distance: often it is enough to
+turn, or to walk to the end of a corner. And only the places where a goal could stand are worth exploring.
 
 Convention: as `egomap.ways.grid`.
 """
@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from egomap.ways.grid import COST_PER_UNIT, SIDE, UNITS_PER_DECISION
+from egomap.ways.grid import COST_PER_UNIT, SIDE, TURN_PER_DECISION, UNITS_PER_DECISION
 from egomap.ways.jit import compiled
 
 BORDER = 3
@@ -28,7 +28,6 @@ IN_VIEW = 26
 """Cells up to which a place is seen; a little less than `grid.SIGHT`."""
 HALF_VIEW = math.radians(50.0)
 """Off the heading up to which a place is in view: a little less than half of the camera's angle."""
-TURN_PER_DECISION = math.radians(14.0)
 TURN_BACK = 4.0
 """Decisions that it counts for to turn the other way than in the decision before."""
 RESTART = 4.0

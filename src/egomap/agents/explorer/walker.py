@@ -130,10 +130,6 @@ class Walker:
     def _stance(self) -> tuple[float, float, float]:
         return self.body.x, self.body.y, self.body.heading
 
-    def step_to(self, ways: Ways, target: int, forbidden: tuple[Box, ...] = ()) -> int:
-        """Take the action that leads along the way to cell `target` (flat index)."""
-        return self.steer(self.aim_at(ways, target), forbidden)
-
     def aim_at(self, ways: Ways, target: int) -> tuple[float, float]:
         """The point of the way to cell `target` (flat index) that can be steered to straight from here."""
         cell = ahead(ways.room, ways.parent, *ways.start, target, LOOKAHEAD)
