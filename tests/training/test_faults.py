@@ -173,12 +173,12 @@ def test_settings_beside_resume(train_here: Train, tmp_path: Path) -> None:
     told = refusal(
         train_here(f"--run={tmp_path}", "--resume", "--budget=4e6", "--learner.learning-rate=1e-4")
     )
-    assert told == "--resume goes on with the run's own settings; leave out --learner."
+    assert told == "--resume keeps the run's own settings; leave out --learner."
 
 
 def test_a_preset_beside_resume(train_here: Train, tmp_path: Path) -> None:
     told = refusal(train_here(f"--run={tmp_path}", "--resume", "--preset=paper"))
-    assert told == "--resume goes on with the run's own settings; leave out --preset."
+    assert told == "--resume keeps the run's own settings; leave out --preset."
 
 
 def test_a_folder_of_another_config(

@@ -186,7 +186,7 @@ def test_what_cannot_be_begun_or_resumed(config: TrainConfig, tmp_path: Path) ->
     with pytest.raises(ValueError, match="holds no run"):
         train(None, tmp_path / "nothing", resume=True)
     train(dataclasses.replace(config, budget=DECISIONS), tmp_path / "run")
-    with pytest.raises(ValueError, match="holds a run already"):
+    with pytest.raises(ValueError, match="already holds a run"):
         train(config, tmp_path / "run")
     with pytest.raises(ValueError, match="another config"):
         train(config, tmp_path / "run", resume=True)

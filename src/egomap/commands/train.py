@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
 
 
 def train(flags: TrainFlags) -> int:
-    """Train an agent, or go on with a run.
+    """Train an agent, or continue a run.
 
     Example: egomap train --preset fast --agent egomap --scenario find-return --size 5 --budget 2e6 --run runs/a
     """
@@ -60,13 +60,13 @@ def train(flags: TrainFlags) -> int:
         if flags.scenarios is not None:
             return evaluate(replace(options, scenarios=(flags.scenarios,)))
         return evaluate(replace(options, scenario=flags.scenario, size=flags.size, items=flags.items))
-    require(not flags.resume or flags.run is not None, "--resume needs --run, the folder to go on with.")
+    require(not flags.resume or flags.run is not None, "--resume needs --run, the folder to continue.")
     given = [
         name for name in flags.changed() if name not in ("run", "resume", "auto_resume", "budget", "device")
     ]
     require(
         not flags.resume or not given,
-        f"--resume goes on with the run's own settings; leave out --{', --'.join(given).replace('_', '-')}.",
+        f"--resume keeps the run's own settings; leave out --{', --'.join(given).replace('_', '-')}.",
     )
     config = None if flags.resume else flags.config()
     _check_places(flags)

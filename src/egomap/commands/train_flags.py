@@ -78,11 +78,11 @@ WRITTEN: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class TrainFlags:
-    """Train an agent, or go on with a run.
+    """Train an agent, or continue a run.
 
     Example: egomap train --preset fast --agent egomap --scenario find-return --size 5 --budget 2e6 --run runs/a
 
-    Go on after a stop or a kill: egomap train --run runs/a --resume. Many ranks: torchrun --nproc-per-node 2 -m
+    Continue after a stop or a kill: egomap train --run runs/a --resume. Many ranks: torchrun --nproc-per-node 2 -m
     egomap train ... Nearly every setting of the preset can be changed, e.g. --learner.learning-rate 1e-4.
     """
 
@@ -92,16 +92,16 @@ class TrainFlags:
     """Run folder (default: runs/AGENT-SCENARIO-SIZE-sSEED). Under torchrun say --folder: it takes --run for an
     abbreviation of an option of its own."""
     resume: bool = False
-    """Go on with the run from its last checkpoint, with its own settings; --budget may be larger than before."""
+    """Continue the run from its last checkpoint, with its own settings; --budget may be larger than before."""
     init: str | None = None
     """Begin with the weights of a trained agent, to fine-tune it: a run folder, an exported agent, or the name of a
     released one (egomap agents). It keeps its own settings and pictures; --agent must name its kind."""
     auto_resume: bool = False
-    """Go on if the folder holds this very run already, begin it otherwise: for jobs that may be started again."""
+    """Continue if the folder already holds this run, begin it otherwise: for jobs that may be restarted."""
     size: int | None = None
     """Cells along each side of the mazes."""
     scenarios: str | None = None
-    """Folder of a set made by `egomap generate`, instead of the default set; or anybody's .cfg file, a pattern, or a
+    """Folder of a set made by `egomap generate`, instead of the default set; or any .cfg file, a pattern, or a
     folder of them, which are played in training and evaluation alike."""
     curriculum: str = ""
     """Maze sizes to learn one after the other, e.g. 3,5,7,9."""

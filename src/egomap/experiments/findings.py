@@ -88,7 +88,7 @@ def _limits(data: dict[str, Any]) -> list[str]:
     """What must not be read into the figures."""
     learners = [row for row in data["rows"] if row["decisions"] is not None]
     if not learners:
-        return ["Nobody is trained here: this shows nothing of memories."]
+        return ["No agent is trained here: this shows nothing about memories."]
     found = []
     frames = data["budget"] * FRAME_SKIP
     if data["paper_frames"] / frames > 1.5:

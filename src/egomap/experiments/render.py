@@ -34,7 +34,7 @@ def budgets(data: dict[str, Any]) -> str:
     """One or two sentences: how long ours and the paper's agents were trained, on how many mazes they are scored."""
     layouts = f"Scores on {data['test_layouts']} held-out and {data['train_layouts']} training mazes"
     if not any(row["decisions"] for row in data["rows"]):
-        return f"{layouts}; nobody learns anything here."
+        return f"{layouts}; nothing is trained here."
     frames = data["budget"] * FRAME_SKIP
     return (
         f"{layouts}; mean ± deviation over {data['seeds']} seed{'s' * (data['seeds'] > 1)}. Ours: "

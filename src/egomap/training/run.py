@@ -76,7 +76,7 @@ def begin_run(path: Path, config: TrainConfig, extent: float, world: WorldSpec |
     """
     run = RunFolder(path)
     if run.config.exists():
-        raise ValueError(f"{path} holds a run already; go on with it by --resume, or give another folder.")
+        raise ValueError(f"{path} already holds a run; continue it with --resume, or give another folder.")
     require(not path.exists() or path.is_dir(), f"{path} is a file; give a folder.")
     require(
         # What a kill in this very moment can leave behind begins with a dot.

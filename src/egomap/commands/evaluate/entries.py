@@ -73,7 +73,7 @@ def entries_of(
         ValueError: No run in a folder, no checkpoint or one of another agent, a run twice, a split without layouts.
     """
     question.validate()
-    require(bool(runs or agents), "nobody is to be evaluated: give run folders, or --agents.")
+    require(bool(runs or agents), "there is nothing to evaluate: give run folders, or --agents.")
     sources = [find_source(run) for run in runs]
     require(len({one.folder.resolve() for one in sources}) == len(runs), "a run folder is given twice.")
     found = [_of_run(run, question, worlds) for run in runs]
