@@ -174,7 +174,7 @@ def test_only_what_is_there_is_said() -> None:
     for row in four["rows"]:
         row["size"] = SIZES[row["task"]]
     told = " ".join(what_it_shows(four))
-    assert "So tasks and rewards are the paper's" in told and "nothing of memories" in told
+    assert "So tasks and rewards are the paper's" in told and "nothing about memories" in told
     four["rows"][0]["paper"] = {"train": None, "test": {"mean": 0.5, "std": None}}
     assert "So tasks and rewards" not in " ".join(what_it_shows(four))
     nobody["rows"][1]["ours"] = {"train": None, "test": None}
